@@ -1,0 +1,47 @@
+// Files: read-only memory maps, and writing that either finishes or leaves nothing behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace pare {
+
+// A whole file as bytes, mapped copy-on-write: the bytes may be handed to tensors that nobody writes to.
+// Throws Error{file} when the path is missing, not a regular file or unreadable.
+class MappedFile {
+ public:
+  static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  MappedFile(std::byte* data, size_t size) : data_(data), size_(size) {}
+  std::byte* data_;
+  size_t size_;
+};
+
+// Calls `write` with a stream onto a temporary file beside `path`, flushes it to disk, then renames it over `path`.
+// When anything throws, the temporary file is removed and what was at `path` stays.
+void write_file_atomically(const std::filesystem::path& path, const std::function<void(std::ostream&)>& write);
+
+// Throws Error{usage} when `path` exists and `force` is false, or Error{file} when its directory does not exist.
+void check_writable(const std::filesystem::path& path, bool force);
+
+// Lower-case hexadecimal SHA-256.
+std::string sha256(std::span<const std::byte> bytes);
+std::string sha256_of_file(const std::filesystem::path& path);
+
+}  // namespace pare

@@ -1,0 +1,52 @@
+#include "pare/core/file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <ostream>
+
+#include "pare/core/error.h"
+
+namespace pare {
+namespace {
+
+std::span<const std::byte> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
+}
+
+// The examples of FIPS 180-4, and one message of 64 bytes less than a block boundary allows for the length.
+TEST(Sha256, MatchesThePublishedExamples) {
+  EXPECT_EQ(sha256(as_bytes("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256(as_bytes("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256(as_bytes("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(sha256(as_bytes(std::string(1000000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(WriteFileAtomically, LeavesTheOldFileWhenTheWriterThrows) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "pare_atomic.txt";
+  write_file_atomically(path, [](std::ostream& out) { out << "first"; });
+  EXPECT_THROW(write_file_atomically(path,
+                                     [](std::ostream& out) {
+                                       out << "half";
+                                       throw Error(ErrorKind::failed, "test", "stop");
+                                     }),
+               Error);
+  EXPECT_EQ(MappedFile::open(path)->text(), "first");
+  for (const auto& entry : std::filesystem::directory_iterator(testing::TempDir()))
+    EXPECT_EQ(entry.path().string().find("pare_atomic.txt.tmp"), std::string::npos) << entry.path();
+}
+
+TEST(WriteFileAtomically, ReportsAFullDisk) {
+  // /dev/full accepts the open and fails the write; the temporary beside it cannot even be made.
+  EXPECT_THROW(write_file_atomically("/dev/full/x", [](std::ostream& out) { out << "x"; }), Error);
+}
+
+TEST(MappedFile, NamesWhatIsWrong) {
+  EXPECT_THROW(MappedFile::open("/nonexistent/file"), Error);
+  EXPECT_THROW(MappedFile::open("/tmp"), Error);
+}
+
+}  // namespace
+}  // namespace pare
