@@ -1,0 +1,190 @@
+// Operators with one input that act on each element by itself: activations, mathematics, Dropout.
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "pare/ops/common.h"
+#include "pare/ops/families.h"
+
+namespace pare {
+namespace {
+namespace activation {
+
+using Tensors = std::vector<at::Tensor>;
+using at::Tensor;
+
+// An operator that is one ATen function of its input.
+template <Tensor (*function)(const Tensor&)>
+Tensors unary(const EvalContext& context) {
+  return {function(context.in(0))};
+}
+
+Tensors relu(const EvalContext& context) {
+  Tensor x = context.in(0);
+  if (context.reusable(0)) return {x.relu_()};
+  return {at::relu(x)};
+}
+
+Tensors leaky_relu(const EvalContext& context) {
+  return {at::leaky_relu(context.in(0), context.node.real("alpha", 0.01))};
+}
+
+Tensors elu(const EvalContext& context) { return {at::elu(context.in(0), context.node.real("alpha", 1.0))}; }
+
+Tensors selu(const EvalContext& context) {
+  const double alpha = context.node.real("alpha", 1.67326319217681884765625);
+  const double gamma = context.node.real("gamma", 1.05070102214813232421875);
+  return {at::elu(context.in(0), alpha, gamma)};
+}
+
+Tensors celu(const EvalContext& context) { return {at::celu(context.in(0), context.node.real("alpha", 1.0))}; }
+
+Tensors gelu(const EvalContext& context) {
+  return {at::gelu(context.in(0), context.node.text("approximate", "none"))};
+}
+
+Tensors hard_sigmoid(const EvalContext& context) {
+  const double alpha = context.node.real("alpha", 0.2);
+  const double beta = context.node.real("beta", 0.5);
+  return {at::clamp(context.in(0) * alpha + beta, 0, 1)};
+}
+
+Tensors thresholded_relu(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  return {at::where(x > context.node.real("alpha", 1.0), x, at::zeros_like(x))};
+}
+
+Tensors shrink(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const double lambda = context.node.real("lambd", 0.5);
+  const double bias = context.node.real("bias", 0.0);
+  const Tensor zero = at::zeros_like(x);
+  return {at::where(x < -lambda, x + bias, at::where(x > lambda, x - bias, zero)).to(x.scalar_type())};
+}
+
+Tensors softsign(const EvalContext& context) { return {context.in(0) / (1 + at::abs(context.in(0)))}; }
+
+Tensors hard_swish(const EvalContext& context) { return {at::hardswish(context.in(0))}; }
+
+Tensors mish(const EvalContext& context) { return {at::mish(context.in(0))}; }
+
+Tensors clip(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  if (x.numel() == 0) return {x};
+  Tensor y = x;
+  if (!context.has(1) && !context.has(2)) return {y};
+  c10::optional<at::Scalar> low;
+  c10::optional<at::Scalar> high;
+  if (context.has(1)) low = context.in(1).item();
+  if (context.has(2)) high = context.in(2).item();
+  return {at::clamp(x, low, high)};
+}
+
+Tensors round_half_even(const EvalContext& context) { return {at::round(context.in(0))}; }
+
+Tensors is_inf(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  Tensor result = at::zeros_like(x, at::kBool);
+  if (context.node.integer("detect_positive", 1) != 0) result = result | (x == std::numeric_limits<double>::infinity());
+  if (context.node.integer("detect_negative", 1) != 0) result = result | (x == -std::numeric_limits<double>::infinity());
+  return {result};
+}
+
+std::vector<TensorType> infer_bool(const InferContext& context) { return {{at::kBool, context.in(0).dims}}; }
+
+// Dropout: the identity when evaluated; in training a mask drawn from ATen's generator.
+Tensors dropout(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const double ratio = context.has(1) ? context.in(1).item<double>() : 0.5;
+  const bool asked = context.has(2) && context.in(2).item<bool>();
+  if ((!context.training && !asked) || ratio == 0.0)
+    return {x, context.node.outputs.size() > 1 ? at::ones_like(x, at::kBool) : Tensor()};
+  if (context.node.outputs.size() == 1) return {at::dropout(x, ratio, true)};
+  const Tensor mask = at::rand_like(x) >= ratio;
+  return {x * mask / (1 - ratio), mask};
+}
+
+std::vector<TensorType> infer_dropout(const InferContext& context) {
+  return {context.in(0), {at::kBool, context.in(0).dims}};
+}
+
+void labels_dropout(LabelContext& context) {
+  if (!context.ids(0).defined()) return;
+  context.set(0, context.ids(0));
+  context.set(1, context.ids(0));
+}
+
+Tensors identity(const EvalContext& context) { return {context.in(0)}; }
+
+constexpr OpDef map(std::string_view type, EvaluateFunction evaluate, int since = 1) {
+  return {.type = type, .since = since, .min_inputs = 1, .max_inputs = 1, .evaluate = evaluate, .infer = infer_same,
+          .cost = cost_elementwise, .labels = labels_same};
+}
+
+constexpr OpDef test(std::string_view type, EvaluateFunction evaluate) {
+  OpDef op = map(type, evaluate);
+  op.infer = infer_bool;
+  return op;
+}
+
+Tensors logical_not(const EvalContext& context) { return {at::logical_not(context.in(0))}; }
+Tensors is_nan(const EvalContext& context) { return {at::isnan(context.in(0))}; }
+Tensors softplus(const EvalContext& context) { return {at::softplus(context.in(0), 1, 1e6)}; }
+Tensors reciprocal(const EvalContext& context) { return {at::reciprocal(context.in(0))}; }
+
+constexpr OpDef kOps[] = {
+    map("Relu", relu),
+    map("LeakyRelu", leaky_relu),
+    map("Elu", elu),
+    map("Selu", selu),
+    map("Celu", celu, 12),
+    map("Gelu", gelu, 20),
+    map("Sigmoid", unary<at::sigmoid>),
+    map("HardSigmoid", hard_sigmoid),
+    map("HardSwish", hard_swish, 14),
+    map("Mish", mish, 18),
+    map("Tanh", unary<at::tanh>),
+    map("Softplus", softplus),
+    map("Softsign", softsign),
+    map("ThresholdedRelu", thresholded_relu, 10),
+    map("Shrink", shrink, 9),
+    map("Erf", unary<at::erf>, 9),
+    map("Exp", unary<at::exp>),
+    map("Log", unary<at::log>),
+    map("Sqrt", unary<at::sqrt>),
+    map("Reciprocal", reciprocal),
+    map("Abs", unary<at::abs>),
+    map("Neg", unary<at::neg>),
+    map("Sign", unary<at::sign>, 9),
+    map("Ceil", unary<at::ceil>),
+    map("Floor", unary<at::floor>),
+    map("Round", round_half_even, 11),
+    map("Sin", unary<at::sin>, 7),
+    map("Cos", unary<at::cos>, 7),
+    map("Tan", unary<at::tan>, 7),
+    map("Asin", unary<at::asin>, 7),
+    map("Acos", unary<at::acos>, 7),
+    map("Atan", unary<at::atan>, 7),
+    map("Sinh", unary<at::sinh>, 9),
+    map("Cosh", unary<at::cosh>, 9),
+    map("Asinh", unary<at::asinh>, 9),
+    map("Acosh", unary<at::acosh>, 9),
+    map("Atanh", unary<at::atanh>, 9),
+    test("Not", logical_not),
+    test("IsNaN", is_nan),
+    test("IsInf", is_inf),
+    {.type = "Identity", .min_inputs = 1, .max_inputs = 1, .evaluate = identity, .infer = infer_same, .cost = cost_none,
+     .labels = labels_same},
+    {.type = "Clip", .since = 11, .min_inputs = 1, .max_inputs = 3, .evaluate = clip, .infer = infer_same,
+     .cost = cost_elementwise, .labels = labels_same},
+    {.type = "Dropout", .since = 12, .min_inputs = 1, .max_inputs = 3, .evaluate = dropout, .infer = infer_dropout,
+     .cost = cost_none, .labels = labels_dropout},
+};
+
+}  // namespace activation
+}  // namespace
+
+std::span<const OpDef> activation_ops() { return activation::kOps; }
+
+}  // namespace pare

@@ -1,0 +1,129 @@
+// Channel labels: which slices of which tensors belong to the same channel.
+//
+// Every channel that a layer makes gets an id. A value carries a tensor of ids of its own rank, with extent 1 along the
+// axes on which the ids do not vary: [1, C, 1, 1] for the output of a convolution. Operators propagate ids forward;
+// pure data movement is executed on the ids themselves. Ids that must go together are united (union-find); ids that
+// must stay are frozen with a reason. The id kUnlabelled marks a place that can never be removed.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pare/ops/op.h"
+
+namespace pare {
+
+inline constexpr int64_t kUnlabelled = -1;
+
+// What an axis of a parameter does with the channels it is indexed by.
+enum class SlotRole {
+  producer,  // makes them: the output axis of a weight, its bias
+  consumer,  // sums over them: the input axis of the next weight
+  pass,      // scales or shifts each of them: batch norm, an added constant
+};
+
+// Along `axis`, the entries of the tensor belong to the channels `ids`.
+struct Slot {
+  std::string tensor;
+  int64_t axis = 0;
+  std::vector<int64_t> ids;
+  SlotRole role = SlotRole::pass;
+  size_t node = 0;   // index of the node that reads it so
+  size_t input = 0;  // and as which of its inputs
+};
+
+// Sets of channel ids that live and die together, and what is frozen.
+class ChannelSets {
+ public:
+  // `count` new ids made by node `origin`, as a consecutive range; returns the first.
+  int64_t make(int64_t count, size_t origin);
+  int64_t find(int64_t id) const;  // the representative; kUnlabelled stays
+  void unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled);
+  void freeze(int64_t id, const std::string& reason);
+  bool frozen(int64_t id) const;
+  const std::string& reason(int64_t id) const;  // empty when not frozen
+  size_t origin(int64_t id) const { return origin_[static_cast<size_t>(id)]; }
+  int64_t size() const { return static_cast<int64_t>(parent_.size()); }
+
+ private:
+  mutable std::vector<int64_t> parent_;
+  std::vector<size_t> origin_;
+  std::vector<std::string> reason_;  // of representatives
+};
+
+// Extent 1 along every axis on which the entries do not vary.
+at::Tensor compress_ids(const at::Tensor& ids);
+
+// The view an operator's label rule has of the analysis.
+class LabelContext {
+ public:
+  LabelContext(const Node& node, size_t index, std::span<const TensorType> inputs, std::span<const TensorType> outputs,
+               std::span<const at::Tensor> input_ids, std::span<const at::Tensor> values,
+               std::span<const bool> parameter, ChannelSets& sets, std::vector<Slot>& slots)
+      : node(node), inputs(inputs), outputs(outputs), out_ids(outputs.size()), index_(index), input_ids_(input_ids),
+        values_(values), parameter_(parameter), sets_(sets), slots_(slots) {}
+
+  const Node& node;
+  std::span<const TensorType> inputs;   // absent ones have no dims
+  std::span<const TensorType> outputs;
+  std::vector<at::Tensor> out_ids;      // what the rule fills in; undefined = no labels
+
+  bool has(size_t i) const { return node.has_input(i); }
+  bool is_parameter(size_t i) const { return i < parameter_.size() && parameter_[i]; }
+  const at::Tensor& value(size_t i) const { return values_[i]; }  // defined where the content is known
+  // Ids of input i, undefined when it has none.
+  const at::Tensor& ids(size_t i) const { return input_ids_[i]; }
+  // Are all ids of input i kUnlabelled?
+  bool unlabelled(size_t i) const;
+  // Ids of input i with its full extents (a view).
+  at::Tensor expanded(size_t i) const;
+  // Ids of input i along one axis, after uniting whatever varies along the others.
+  std::vector<int64_t> along(size_t i, int64_t axis);
+  std::vector<int64_t> along(const at::Tensor& ids, std::span<const int64_t> dims, int64_t axis);
+
+  // New ids for `count` channels of output axis `axis`.
+  std::vector<int64_t> make(int64_t count);
+  // Sets the ids of output `out`: a list along one axis, or a tensor (compressed here).
+  void set(size_t out, const std::vector<int64_t>& ids, int64_t axis);
+  void set(size_t out, const at::Tensor& ids);
+  void slot(size_t input, int64_t axis, const std::vector<int64_t>& ids, SlotRole role);
+  void unite(std::span<const int64_t> a, std::span<const int64_t> b, const std::string& reason);
+  void unite(const at::Tensor& a, const at::Tensor& b, const std::string& reason);  // element by element, broadcast
+  void freeze(const at::Tensor& ids, const std::string& reason);
+  void freeze(std::span<const int64_t> ids, const std::string& reason);
+  // Freezes the ids of every input: the rule of an operator that has none.
+  void freeze_inputs(const std::string& reason);
+
+ private:
+  size_t index_;
+  std::span<const at::Tensor> input_ids_;
+  std::span<const at::Tensor> values_;
+  std::span<const bool> parameter_;
+  ChannelSets& sets_;
+  std::vector<Slot>& slots_;
+};
+
+// After a removal: the node may change its attributes, and its constant inputs by `replace`.
+class RewriteContext {
+ public:
+  Node& node;
+  Graph& graph;
+  std::span<const TensorType> inputs;       // before the removal
+  std::span<const TensorType> outputs;
+  std::span<const at::Tensor> input_keep;   // boolean, shaped like the ids (1 or full extents); undefined = all kept
+  std::span<const at::Tensor> output_keep;
+
+  // How many entries along `axis` are kept, and which.
+  static std::vector<int64_t> kept(const at::Tensor& keep, std::span<const int64_t> dims, int64_t axis);
+  std::vector<int64_t> kept_in(size_t i, int64_t axis) const { return kept(input_keep[i], inputs[i].dims, axis); }
+  std::vector<int64_t> kept_out(size_t i, int64_t axis) const { return kept(output_keep[i], outputs[i].dims, axis); }
+  // Gives the node its own constant for input i (other readers of the old one are not touched).
+  void replace(size_t input, const at::Tensor& value);
+};
+
+}  // namespace pare

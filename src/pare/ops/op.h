@@ -1,0 +1,106 @@
+// What pare knows about an operator. One OpDef per ONNX operator, listed in ops/registry.cpp:
+//   evaluate  computes the outputs with ATen, so that autograd follows
+//   infer     gives the outputs' types from the inputs' types (and the values of those that are known)
+//   cost      counts multiply-accumulates and other operations from the types
+//   labels    says which channels of the inputs are which channels of the outputs (ops/labels.h)
+//   rewrite   adapts attributes and constants of the node after channels were removed (only operators that need it)
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pare/core/error.h"
+#include "pare/core/graph.h"
+
+namespace pare {
+
+using Shape = std::vector<int64_t>;
+
+struct TensorType {
+  at::ScalarType dtype = at::kFloat;
+  Shape dims;
+  int64_t rank() const { return static_cast<int64_t>(dims.size()); }
+  int64_t count() const;  // elements
+  bool operator==(const TensorType&) const = default;
+};
+
+// Evaluation of one node. Absent optional inputs are undefined tensors.
+struct EvalContext {
+  const Node& node;
+  std::span<const at::Tensor> inputs;
+  bool training = false;
+  // May the node write its result into input i? (Nobody else will read it and no gradient is recorded.)
+  std::function<bool(size_t)> may_overwrite;
+  // Train-mode statistics: the node announces the new value of its constant input i (a running mean).
+  std::function<void(size_t, at::Tensor)> update;
+
+  bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
+  const at::Tensor& in(size_t i) const;             // Error{format} when absent
+  std::vector<int64_t> integers(size_t i) const;    // a small integer tensor as a list
+  bool reusable(size_t i) const { return may_overwrite && may_overwrite(i); }
+};
+
+// Inference of one node. `values[i]` is defined where the content of input i is known.
+struct InferContext {
+  const Node& node;
+  std::span<const TensorType> types;
+  std::span<const at::Tensor> values;
+  std::span<const bool> present;
+
+  bool has(size_t i) const { return i < types.size() && present[i]; }
+  const TensorType& in(size_t i) const;           // Error{format} when absent
+  std::vector<int64_t> integers(size_t i) const;  // throws UnknownValue when the content is not known
+};
+
+// Thrown by InferContext::integers: the output type depends on data. Not an error: the type is just not known.
+struct UnknownValue {};
+
+struct CostContext {
+  const Node& node;
+  std::span<const TensorType> inputs;  // absent ones have no dims
+  std::span<const TensorType> outputs;
+};
+
+struct Cost {
+  int64_t macs = 0;   // multiply-accumulates of convolutions and matrix products
+  int64_t flops = 0;  // 2·macs, or one per element-wise operation
+};
+
+class LabelContext;    // ops/labels.h
+class RewriteContext;  // ops/labels.h
+
+using EvaluateFunction = std::vector<at::Tensor> (*)(const EvalContext&);
+using InferFunction = std::vector<TensorType> (*)(const InferContext&);
+using CostFunction = Cost (*)(const CostContext&);
+using LabelFunction = void (*)(LabelContext&);
+using RewriteFunction = void (*)(RewriteContext&);
+
+struct OpDef {
+  std::string_view type;
+  int since = 1;            // the first opset whose form of the operator can carry the canonical node
+  size_t min_inputs = 0;
+  size_t max_inputs = SIZE_MAX;
+  EvaluateFunction evaluate = nullptr;
+  InferFunction infer = nullptr;
+  CostFunction cost = nullptr;
+  LabelFunction labels = nullptr;
+  RewriteFunction rewrite = nullptr;
+};
+
+// The operator of a node, or nullptr when there is none.
+const OpDef* find_op(const Node& node);
+// The same, but Error{unsupported} that names the node, also when its number of inputs is wrong (Error{format}).
+const OpDef& require_op(const Node& node);
+std::span<const OpDef* const> all_ops();
+
+// "float32 [1, 3, 224, 224]"
+std::string to_string(const TensorType& type);
+std::string to_string(std::span<const int64_t> dims);
+
+}  // namespace pare
