@@ -122,7 +122,7 @@ TEST(Match, NamesWhatIsMissingAndWhatWasProbablyMeant) {
   const auto typo =
       state_of(graph, [](auto name) { return "module." + replaced(name, "layer1.0.bn1", "layer1.0.bnorm1"); });
   EXPECT_THAT(match_error(graph, typo, ErrorKind::format),
-              AllOf(HasSubstr("missing 4"), HasSubstr("layer1.0.bn1.weight (is it module.layer1.0.bnorm1.weight?)"),
+              AllOf(HasSubstr("missing 4"), HasSubstr("layer1.0.bn1.weight (is it layer1.0.bnorm1.weight?)"),
                     HasSubstr("unexpected 4"), HasSubstr("layer1.0.bnorm1.running_var")));
   // Nothing alike: no suggestion.
   NamedTensors short_one = state_of(graph);

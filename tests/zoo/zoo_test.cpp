@@ -100,7 +100,7 @@ TEST(Zoo, OddWidthsAndInputsStillFit) {
     }
 }
 
-// The 96 keys of a public CIFAR-10 checkpoint of ResNet-20, but for its prefix `module.`.
+// The 97 keys of a public CIFAR-10 checkpoint of ResNet-20, but for its prefix `module.`.
 TEST(Zoo, Resnet20HasTheNamesOfAPublicCheckpoint) {
   std::vector<std::string> expected = {"conv1.weight"};
   const auto batch_norm = [&](const std::string& path) {

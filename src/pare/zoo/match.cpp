@@ -158,7 +158,8 @@ Graph with_weights(const Graph& graph, const NamedTensors& weights, MatchReport&
   report.prefix = matcher.common_prefix(weights);
 
   std::map<std::string, std::pair<std::string, at::Tensor>> values;  // by the graph's name
-  std::vector<std::string> unexpected;
+  std::vector<std::string> unexpected;                               // without the prefix, as an error shows them
+  std::vector<std::string> unplaced;                                 // the same as the checkpoint calls them
   // Keys that need no alias go first, so that an alias never takes their place.
   for (const bool exact : {true, false})
     for (const auto& [key, tensor] : weights) {
@@ -167,7 +168,12 @@ Graph with_weights(const Graph& graph, const NamedTensors& weights, MatchReport&
       if (matcher.is_name(own) != exact) continue;
       const std::string* name = prefixed ? matcher.find(own) : nullptr;
       if (name != nullptr && values.emplace(*name, std::pair(key, tensor)).second) continue;
-      (is_bookkeeping(key, tensor) ? report.ignored : unexpected).push_back(key);
+      if (is_bookkeeping(key, tensor)) {
+        report.ignored.push_back(key);
+      } else {
+        unexpected.push_back(own);
+        unplaced.push_back(key);
+      }
     }
 
   std::vector<std::string> missing;
@@ -189,7 +195,7 @@ Graph with_weights(const Graph& graph, const NamedTensors& weights, MatchReport&
   }
   require_complete(graph.name, missing, unexpected, options.allow_unexpected);
   require_shapes(graph, mismatches);
-  report.ignored.insert(report.ignored.end(), unexpected.begin(), unexpected.end());
+  report.ignored.insert(report.ignored.end(), unplaced.begin(), unplaced.end());
   return result;
 }
 
