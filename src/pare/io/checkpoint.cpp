@@ -14,6 +14,10 @@ bool looks_like_tar(const ByteSource& source) {
 
 bool looks_like_zip(const ByteSource& source) { return source.text().starts_with(std::string_view("PK\3\4", 4)); }
 
+bool looks_like_checkpoint(const ByteSource& source) {
+  return looks_like_zip(source) || looks_like_legacy_checkpoint(source) || looks_like_tar(source);
+}
+
 NamedTensors parse_checkpoint(const ByteSource& source) {
   if (looks_like_zip(source)) return parse_zip_checkpoint(source);
   if (looks_like_legacy_checkpoint(source)) return parse_legacy_checkpoint(source);

@@ -19,6 +19,7 @@ NamedTensors parse_legacy_checkpoint(const ByteSource& source);
 NamedTensors parse_zip_checkpoint(const ByteSource& source);
 
 // What the first bytes say; no promise that the rest is in order.
+bool looks_like_checkpoint(const ByteSource& source);
 bool looks_like_zip(const ByteSource& source);
 bool looks_like_legacy_checkpoint(const ByteSource& source);
 

@@ -18,11 +18,7 @@ bool looks_like_safetensors(const ByteSource& source) {
 
 NamedTensors parse_weights(const ByteSource& source) {
   if (looks_like_safetensors(source)) return parse_safetensors(source);
-  try {
-    return parse_checkpoint(source);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::format || looks_like_zip(source) || looks_like_legacy_checkpoint(source)) throw;
-  }
+  if (looks_like_checkpoint(source)) return parse_checkpoint(source);
   throw Error(
       ErrorKind::format, source.name,
       "is not a file of weights: expected safetensors, or a PyTorch checkpoint (a zip archive, or a pickle with "
