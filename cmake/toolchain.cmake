@@ -20,3 +20,6 @@ if(PARE_SANITIZE)
   add_compile_options(-fsanitize=${PARE_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PARE_SANITIZE})
 endif()
+if(PARE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)  # the library reports its coverage; main() comes with each fuzzer
+endif()
