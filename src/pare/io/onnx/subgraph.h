@@ -1,0 +1,24 @@
+// What lies inside the subgraphs (the bodies of If, Loop and Scan) that a Graph keeps as bytes.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pare/core/graph.h"
+
+namespace pare {
+
+struct SubgraphContent {
+  std::set<std::string> reads;  // values made neither inside nor given as inputs: they come from outside
+  std::set<std::string> names;  // every value name inside
+  std::set<std::pair<std::string, std::string>> operators;  // (domain, op), also of nested subgraphs
+  bool external_data = false;                               // some tensor inside keeps its data in a file
+};
+
+// Everything inside the subgraph attributes of a node; empty when it has none.
+SubgraphContent content_of_subgraphs(const Node& node);
+
+}  // namespace pare
