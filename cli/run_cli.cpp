@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
+#include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -41,9 +42,17 @@ void Session::log(const nlohmann::json& event) const {
 
 namespace {
 
+// "AVX2", as ATen's own description of itself says.
+std::string cpu_capability() {
+  const std::string config = at::show_config();
+  const std::string key = "CPU capability usage: ";
+  const size_t at = config.find(key);
+  return at == std::string::npos ? "unknown" : config.substr(at + key.size(), config.find('\n', at) - at - key.size());
+}
+
 std::string version_text() {
-  return fmt::format("pare {}\nlibtorch {}, {} threads available, CPU capability {}\nMKL-DNN {}, OpenMP {}\n", kVersion, TORCH_VERSION,
-                     std::thread::hardware_concurrency(), at::get_cpu_capability(), at::globalContext().hasMKLDNN() ? "yes" : "no",
+  return fmt::format("pare {}\nlibtorch {}, {} CPUs, kernels for {}\nMKL-DNN {}, OpenMP {}\n", kVersion, TORCH_VERSION,
+                     std::thread::hardware_concurrency(), cpu_capability(), at::globalContext().hasMKLDNN() ? "yes" : "no",
                      at::globalContext().hasOpenMP() ? "yes" : "no");
 }
 

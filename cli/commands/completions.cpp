@@ -42,7 +42,7 @@ std::string bash_script() {
     }
     cases += fmt::format("    {}) flags={} ;;\n", command->name(), quoted(flags));
   }
-  return fmt::format(R"(# pare completions for bash: eval "$(pare completions bash)"
+  return fmt::format(R"sh(# pare completions for bash: eval "$(pare completions bash)"
 _pare() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" command="${{COMP_WORDS[1]}}" flags=""
   if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=($(compgen -W '{} --help --version' -- "$word")); return; fi
@@ -53,7 +53,7 @@ _pare() {{
   if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
 }}
 complete -o filenames -F _pare pare
-)", names, values, cases);
+)sh", names, values, cases);
 }
 
 std::string zsh_script() {
@@ -72,7 +72,7 @@ std::string zsh_script() {
     }
     cases += fmt::format("    {}) _arguments{} '*:file:_files' ;;\n", command->name(), arguments);
   }
-  return fmt::format(R"(#compdef pare
+  return fmt::format(R"sh(#compdef pare
 _pare() {{
   local -a commands=(
 {}  )
@@ -83,7 +83,7 @@ _pare() {{
 {}  esac
 }}
 _pare "$@"
-)", commands, cases);
+)sh", commands, cases);
 }
 
 std::string fish_script() {

@@ -1,6 +1,8 @@
 // Conv and ConvTranspose in one, two and three dimensions, with groups.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
 #include "pare/ops/window.h"
@@ -12,7 +14,7 @@ namespace convolution {
 using Tensors = std::vector<at::Tensor>;
 using at::Tensor;
 
-std::span<const int64_t> spatial(at::IntArrayRef dims) { return {dims.data() + 2, dims.size() - 2}; }
+using Window = std::vector<WindowAxis>;
 
 // Checks what input, weight and groups have to do with each other; `transposed` weights are [in, out/groups, …].
 int64_t checked_groups(const Node& node, at::IntArrayRef x, at::IntArrayRef w, bool transposed) {
@@ -30,39 +32,45 @@ int64_t checked_groups(const Node& node, at::IntArrayRef x, at::IntArrayRef w, b
 }
 
 Window conv_window(const Node& node, at::IntArrayRef x, at::IntArrayRef w) {
-  const auto kernel = spatial(w);
-  const std::vector<int64_t> extents(kernel.begin(), kernel.end());
-  const auto stated = node.integers("kernel_shape", extents);
-  if (stated != extents)
-    throw Error(ErrorKind::shape, describe(node), "kernel_shape {} is not that of the weight, {}", to_string(stated),
-                to_string(extents));
-  return window_of(node, extents, spatial(x));
+  return window_of(node, x, Shape(w.begin() + 2, w.end()));
+}
+
+// (begin, end) pairs for at::constant_pad_nd, last axis first; `sign` −1 crops.
+Shape pad_list(const Window& window, int64_t sign) {
+  Shape list;
+  for (size_t i = window.size(); i-- > 0;) {
+    list.push_back(sign * window[i].begin);
+    list.push_back(sign * window[i].end);
+  }
+  return list;
+}
+
+bool is_symmetric(const Window& window) {
+  return std::ranges::all_of(window, [](const WindowAxis& w) { return w.begin == w.end && w.begin >= 0; });
 }
 
 Tensors conv(const EvalContext& context) {
   Tensor x = context.in(0);
   const Tensor& w = context.in(1);
   const int64_t groups = checked_groups(context.node, x.sizes(), w.sizes(), false);
-  Window window = conv_window(context.node, x.sizes(), w.sizes());
-  for (size_t i = 0; i < window.kernel.size(); ++i)
-    window_count(window, i, x.size(static_cast<int64_t>(i) + 2), false, context.node);
-  if (!window.symmetric()) {
-    x = at::constant_pad_nd(x, pad_list(window.begin, window.end), 0);
-    window.begin.assign(window.begin.size(), 0);
+  const Window window = conv_window(context.node, x.sizes(), w.sizes());
+  const Shape none(window.size(), 0);
+  Shape padding = column(window, &WindowAxis::begin);
+  if (!is_symmetric(window)) {
+    x = at::constant_pad_nd(x, pad_list(window, 1), 0);
+    padding = none;
   }
   const Tensor bias = context.has(2) ? context.in(2) : Tensor();
-  const std::vector<int64_t> none(window.kernel.size(), 0);
-  return {at::convolution(x, w, bias, window.strides, window.begin, window.dilations, false, none, groups)};
+  return {at::convolution(x, w, bias, column(window, &WindowAxis::stride), padding,
+                          column(window, &WindowAxis::dilation), false, none, groups)};
 }
 
 std::vector<TensorType> infer_conv(const InferContext& context) {
   const TensorType& x = context.in(0);
   const TensorType& w = context.in(1);
   checked_groups(context.node, x.dims, w.dims, false);
-  const Window window = conv_window(context.node, x.dims, w.dims);
   TensorType y{x.dtype, {x.dims[0], w.dims[0]}};
-  for (size_t i = 0; i < window.kernel.size(); ++i)
-    y.dims.push_back(window_count(window, i, x.dims[i + 2], false, context.node));
+  for (const auto& axis : conv_window(context.node, x.dims, w.dims)) y.dims.push_back(axis.output);
   return {y};
 }
 
@@ -119,9 +127,11 @@ void rewrite_conv(RewriteContext& context) {
     context.node.attributes["group"] = static_cast<int64_t>(context.kept_in(0, 1).size());
 }
 
+// The window of a transposed convolution: begin and end crop the full output (negative ones extend it), `output` is the
+// extent of the result.
 struct Transposed {
-  Window window;                        // pads as they crop the full output; negative ones extend it
-  std::vector<int64_t> output_padding;
+  Window window;
+  Shape output_padding;
   int64_t groups = 1;
 };
 
@@ -130,32 +140,38 @@ Transposed transposed_window(const Node& node, at::IntArrayRef x, at::IntArrayRe
   t.groups = checked_groups(node, x, w, true);
   const size_t n = x.size() - 2;
   const std::string auto_pad = node.text("auto_pad", "NOTSET");
-  Node plain = node;  // auto_pad means something else here
-  plain.attributes.erase("auto_pad");
-  if (auto_pad != "NOTSET") plain.attributes.erase("pads");
-  t.window = conv_window(plain, x, w);
-  t.output_padding = node.integers("output_padding", std::vector<int64_t>(n, 0));
   const auto output_shape = node.integers("output_shape");
-  if (t.output_padding.size() != n || (!output_shape.empty() && output_shape.size() != n))
-    throw Error(ErrorKind::format, describe(node), "output_padding or output_shape has not {} values", n);
+  t.output_padding = node.integers("output_padding", Shape(n, 0));
+  const auto pads = auto_pad == "NOTSET" && output_shape.empty() ? node.integers("pads", Shape(2 * n, 0)) : Shape(2 * n, 0);
+  if (t.output_padding.size() != n || pads.size() != 2 * n || (!output_shape.empty() && output_shape.size() != n))
+    throw Error(ErrorKind::format, describe(node), "pads, output_padding or output_shape do not fit {} axes", n);
+  Node plain = node;  // strides and dilations are checked as for Conv; its padding rules do not apply
+  plain.attributes["auto_pad"] = std::string("NOTSET");
+  plain.attributes["pads"] = Shape();
+  Shape roomy(x.begin(), x.end());
+  for (size_t i = 0; i < n; ++i) roomy[i + 2] = INT32_MAX;
+  t.window = conv_window(plain, roomy, w);
   for (size_t i = 0; i < n; ++i) {
-    const int64_t stride = t.window.strides[i];
-    if (t.output_padding[i] < 0 || t.output_padding[i] >= std::max(stride, t.window.dilations[i]))
+    WindowAxis& axis = t.window[i];
+    axis.input = x[i + 2];
+    if (t.output_padding[i] < 0 || t.output_padding[i] >= std::max(axis.stride, axis.dilation))
       throw Error(ErrorKind::format, describe(node), "output_padding {} is not below the stride", t.output_padding[i]);
+    const int64_t full = axis.stride * (axis.input - 1) + t.output_padding[i] + axis.reach();
+    axis.begin = pads[i];
+    axis.end = pads[n + i];
     int64_t wanted = -1;
     if (!output_shape.empty()) wanted = output_shape[i];
-    else if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") wanted = x[i + 2] * stride;
-    if (wanted < 0) continue;
-    const int64_t total = stride * (x[i + 2] - 1) + t.output_padding[i] + t.window.reach(i) - wanted;
-    t.window.begin[i] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    t.window.end[i] = total - t.window.begin[i];
+    else if (auto_pad.starts_with("SAME")) wanted = axis.input * axis.stride;
+    if (wanted >= 0) {
+      const int64_t total = full - wanted;
+      axis.begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      axis.end = total - axis.begin;
+    }
+    axis.output = full - axis.begin - axis.end;
+    if (axis.output <= 0 || axis.output > INT32_MAX)
+      throw Error(ErrorKind::shape, describe(node), "an output extent would be {}", axis.output);
   }
   return t;
-}
-
-int64_t transposed_extent(const Transposed& t, size_t i, int64_t extent) {
-  return t.window.strides[i] * (extent - 1) + t.output_padding[i] + t.window.reach(i) - t.window.begin[i] -
-         t.window.end[i];
 }
 
 Tensors conv_transpose(const EvalContext& context) {
@@ -163,16 +179,11 @@ Tensors conv_transpose(const EvalContext& context) {
   const Tensor& w = context.in(1);
   const Transposed t = transposed_window(context.node, x.sizes(), w.sizes());
   const Tensor bias = context.has(2) ? context.in(2) : Tensor();
-  const bool simple = t.window.symmetric() && *std::min_element(t.window.begin.begin(), t.window.begin.end()) >= 0;
-  const std::vector<int64_t> none(t.window.kernel.size(), 0);
-  Tensor y = at::convolution(x, w, bias, t.window.strides, simple ? t.window.begin : none, t.window.dilations, true,
-                             t.output_padding, t.groups);
-  if (!simple) {  // crop by negative padding
-    auto pads = pad_list(t.window.begin, t.window.end);
-    for (auto& pad : pads) pad = -pad;
-    y = at::constant_pad_nd(y, pads, 0);
-  }
-  return {y};
+  const bool simple = is_symmetric(t.window);
+  const Shape padding = simple ? column(t.window, &WindowAxis::begin) : Shape(t.window.size(), 0);
+  const Tensor y = at::convolution(x, w, bias, column(t.window, &WindowAxis::stride), padding,
+                                   column(t.window, &WindowAxis::dilation), true, t.output_padding, t.groups);
+  return {simple ? y : at::constant_pad_nd(y, pad_list(t.window, -1), 0)};
 }
 
 std::vector<TensorType> infer_conv_transpose(const InferContext& context) {
@@ -180,10 +191,7 @@ std::vector<TensorType> infer_conv_transpose(const InferContext& context) {
   const TensorType& w = context.in(1);
   const Transposed t = transposed_window(context.node, x.dims, w.dims);
   TensorType y{x.dtype, {x.dims[0], w.dims[1] * t.groups}};
-  for (size_t i = 0; i < t.window.kernel.size(); ++i) {
-    y.dims.push_back(transposed_extent(t, i, x.dims[i + 2]));
-    if (y.dims.back() <= 0) throw Error(ErrorKind::shape, describe(context.node), "the output would be empty");
-  }
+  for (const auto& axis : t.window) y.dims.push_back(axis.output);
   return {y};
 }
 

@@ -19,12 +19,6 @@ using at::Tensor;
 using Tensors = std::vector<Tensor>;
 using Window = std::vector<WindowAxis>;
 
-Shape column(const Window& window, int64_t WindowAxis::*member) {
-  Shape list;
-  for (const auto& w : window) list.push_back(w.*member);
-  return list;
-}
-
 // Can ATen's kernels take the padding as it is?
 bool symmetric(const Window& window) {
   return std::ranges::all_of(window, [](const WindowAxis& w) { return w.begin == w.end && 2 * w.begin <= w.kernel; });

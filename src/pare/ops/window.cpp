@@ -1,58 +1,11 @@
 #include "pare/ops/window.h"
 
-<<<<<<< HEAD
-=======
 #include <algorithm>
 
->>>>>>> ops
 namespace pare {
 
 namespace {
 
-<<<<<<< HEAD
-std::vector<int64_t> positive_list(const Node& node, const std::string& name, size_t count) {
-  auto list = node.integers(name, std::vector<int64_t>(count, 1));
-  if (list.empty()) list.assign(count, 1);
-  if (list.size() != count)
-    throw Error(ErrorKind::format, describe(node), "{} has {} values, expected {}", name, list.size(), count);
-  for (const int64_t value : list)
-    if (value <= 0 || value > (int64_t{1} << 31))
-      throw Error(ErrorKind::format, describe(node), "{} has the value {}", name, value);
-  return list;
-}
-
-}  // namespace
-
-Window window_of(const Node& node, const std::vector<int64_t>& kernel, std::span<const int64_t> spatial) {
-  const size_t n = spatial.size();
-  if (kernel.size() != n)
-    throw Error(ErrorKind::shape, describe(node), "a kernel of {} axes meets {} spatial axes", kernel.size(), n);
-  for (const int64_t extent : kernel)
-    if (extent <= 0) throw Error(ErrorKind::shape, describe(node), "the kernel {} is empty", to_string(kernel));
-  Window window{.kernel = kernel,
-                .strides = positive_list(node, "strides", n),
-                .dilations = positive_list(node, "dilations", n),
-                .begin = std::vector<int64_t>(n, 0),
-                .end = std::vector<int64_t>(n, 0)};
-  const std::string auto_pad = node.text("auto_pad", "NOTSET");
-  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
-    for (size_t i = 0; i < n; ++i) {
-      const int64_t out = (spatial[i] + window.strides[i] - 1) / window.strides[i];
-      const int64_t total = std::max<int64_t>(0, (out - 1) * window.strides[i] + window.reach(i) - spatial[i]);
-      window.begin[i] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-      window.end[i] = total - window.begin[i];
-    }
-  } else if (auto_pad != "VALID") {
-    const auto pads = node.integers("pads", std::vector<int64_t>(2 * n, 0));
-    if (pads.size() != 2 * n && !pads.empty())
-      throw Error(ErrorKind::format, describe(node), "pads has {} values, expected {}", pads.size(), 2 * n);
-    for (size_t i = 0; i < pads.size() / 2; ++i) {
-      window.begin[i] = pads[i];
-      window.end[i] = pads[n + i];
-    }
-    for (const int64_t pad : pads)
-      if (pad < 0 || pad > (int64_t{1} << 31)) throw Error(ErrorKind::format, describe(node), "pads has the value {}", pad);
-=======
 // An attribute with one number per spatial axis (or two, for pads) within [low, 2^31).
 Shape spatial_attribute(const Node& node, const char* name, size_t count, int64_t otherwise, int64_t low) {
   Shape list = node.integers(name);
@@ -83,17 +36,30 @@ void pad_to_same(WindowAxis& w, bool more_at_end) {
 
 }  // namespace
 
+Shape column(const std::vector<WindowAxis>& window, int64_t WindowAxis::*member) {
+  Shape list;
+  for (const auto& w : window) list.push_back(w.*member);
+  return list;
+}
+
 std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> input_dims) {
+  if (!node.has("kernel_shape")) throw Error(ErrorKind::format, describe(node), "has no kernel_shape");
+  return window_of(node, input_dims, node.integers("kernel_shape"));
+}
+
+std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> input_dims, const Shape& kernel) {
   if (input_dims.size() < 3)
-    throw Error(ErrorKind::shape, describe(node), "pools {}, which has no spatial axes", to_string(input_dims));
+    throw Error(ErrorKind::shape, describe(node), "{} has no spatial axes", to_string(input_dims));
   const size_t count = input_dims.size() - 2;
   const std::string auto_pad = node.text("auto_pad", "NOTSET");
   if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER" &&
       !auto_pad.empty())
     throw Error(ErrorKind::format, describe(node), "auto_pad is '{}'", auto_pad);
   const bool same = auto_pad.starts_with("SAME");
-  if (!node.has("kernel_shape")) throw Error(ErrorKind::format, describe(node), "has no kernel_shape");
-  const Shape kernel = spatial_attribute(node, "kernel_shape", count, 1, 1);
+  if (kernel.size() != count || (node.has("kernel_shape") && spatial_attribute(node, "kernel_shape", count, 1, 1) != kernel))
+    throw Error(ErrorKind::shape, describe(node), "a kernel of {} does not fit {}", to_string(kernel), to_string(input_dims));
+  for (const int64_t extent : kernel)
+    if (extent < 1) throw Error(ErrorKind::shape, describe(node), "the kernel {} is empty", to_string(kernel));
   const Shape stride = spatial_attribute(node, "strides", count, 1, 1);
   const Shape dilation = spatial_attribute(node, "dilations", count, 1, 1);
   const Shape pads = same || auto_pad == "VALID" ? Shape(2 * count, 0) : spatial_attribute(node, "pads", 2 * count, 0, 0);
@@ -110,33 +76,8 @@ std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> inp
       throw Error(ErrorKind::shape, describe(node), "a window of {} does not fit the padded extent {} of {}", w.reach(),
                   w.input + w.begin + w.end, to_string(input_dims));
     window.push_back(w);
->>>>>>> ops
   }
   return window;
 }
 
-<<<<<<< HEAD
-int64_t window_count(const Window& window, size_t axis, int64_t extent, bool ceil_mode, const Node& node) {
-  const int64_t room = extent + window.begin[axis] + window.end[axis] - window.reach(axis);
-  if (room < 0)
-    throw Error(ErrorKind::shape, describe(node), "a window of {} does not fit into {} with padding", window.reach(axis),
-                extent + window.begin[axis] + window.end[axis]);
-  const int64_t stride = window.strides[axis];
-  int64_t count = (ceil_mode ? room + stride - 1 : room) / stride + 1;
-  // The last window must start inside the input or its left padding.
-  if (ceil_mode && (count - 1) * stride >= extent + window.begin[axis]) --count;
-  return count;
-}
-
-std::vector<int64_t> pad_list(const std::vector<int64_t>& begin, const std::vector<int64_t>& end) {
-  std::vector<int64_t> list;
-  for (size_t i = begin.size(); i-- > 0;) {
-    list.push_back(begin[i]);
-    list.push_back(end[i]);
-  }
-  return list;
-}
-
-=======
->>>>>>> ops
 }  // namespace pare
