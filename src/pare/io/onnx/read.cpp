@@ -180,6 +180,13 @@ Graph build_graph(onnx::ModelProto& model, const std::string& file, ExternalFile
   return graph;
 }
 
+// Names come from the file: nothing in them may break a line or steer a terminal.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 // Errors of the parts name the place in the file; this puts the file before it.
 Graph read_model(google::protobuf::io::ZeroCopyInputStream& stream, const std::string& file,
                  const fs::path& directory) {
@@ -188,10 +195,11 @@ Graph read_model(google::protobuf::io::ZeroCopyInputStream& stream, const std::s
   try {
     return build_graph(model, file, files);
   } catch (const Error& error) {
-    if (error.where().starts_with(file)) throw;
-    throw Error(error.kind(), file + ": " + error.where(), error.message());
+    const bool named = error.where().starts_with(file);
+    throw Error(error.kind(), named ? error.where() : file + ": " + printable(error.where()),
+                printable(error.message()));
   } catch (const c10::Error& error) {
-    throw Error(ErrorKind::format, file, error.what_without_backtrace());
+    throw Error(ErrorKind::format, file, printable(error.what_without_backtrace()));
   }
 }
 

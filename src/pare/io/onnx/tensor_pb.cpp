@@ -3,6 +3,8 @@
 #include <google/protobuf/stubs/logging.h>
 #include <onnx/onnx-data_pb.h>
 
+#include <algorithm>
+#include <cctype>
 #include <climits>
 #include <ostream>
 
@@ -14,15 +16,20 @@ namespace pare {
 
 namespace {
 
-// A SequenceProto or an OptionalProto parses as a tensor: its name is a list of dims, its element type the data type,
-// and its elements lie where a tensor has a segment. Then there is no data.
-bool may_be_sequence(const onnx::TensorProto& proto, const MappedFile& file) {
+// A SequenceProto or an OptionalProto may parse as a tensor: its name becomes a list of dims, its element type the data
+// type, its elements lie where a tensor has other fields. What gives it away is a readable name in the first field.
+bool is_sequence(const MappedFile& file) {
   onnx::SequenceProto sequence;
-  return (proto.has_segment() ||
-          (proto.dims_size() > 0 && proto.ByteSizeLong() == file.size() && !proto.has_raw_data())) &&
-         proto.float_data().empty() && proto.int32_data().empty() && proto.int64_data().empty() &&
-         proto.double_data().empty() && sequence.ParseFromArray(file.data(), static_cast<int>(file.size())) &&
-         (sequence.has_name() || proto.has_segment());
+  return sequence.ParseFromArray(file.data(), static_cast<int>(file.size())) && !sequence.name().empty() &&
+         std::ranges::all_of(sequence.name(), [](unsigned char c) { return std::isprint(c) != 0; });
+}
+
+at::Tensor read_tensor(const MappedFile& file, const std::filesystem::path& path) {
+  onnx::TensorProto proto;
+  if (!proto.ParseFromArray(file.data(), static_cast<int>(file.size())) || !proto.has_data_type())
+    throw Error(ErrorKind::format, path.string(), "is not a tensor in ONNX's format or is cut short");
+  ExternalFiles files(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+  return take_tensor(proto, files, path.string());
 }
 
 }  // namespace
@@ -32,14 +39,12 @@ at::Tensor read_tensor_pb(const std::filesystem::path& path) {
   const auto file = MappedFile::open(path);
   if (file->size() > INT_MAX)
     throw Error(ErrorKind::format, path.string(), "has {} bytes, too many for a tensor", file->size());
-  onnx::TensorProto proto;
-  const bool parsed = proto.ParseFromArray(file->data(), static_cast<int>(file->size()));
-  if (may_be_sequence(proto, *file))
-    throw Error(ErrorKind::unsupported, path.string(), "holds a sequence, not a tensor");
-  if (!parsed || !proto.has_data_type())
-    throw Error(ErrorKind::format, path.string(), "is not a tensor in ONNX's format or is cut short");
-  ExternalFiles files(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
-  return take_tensor(proto, files, path.string());
+  try {
+    return read_tensor(*file, path);
+  } catch (const Error&) {
+    if (!is_sequence(*file)) throw;
+    throw Error(ErrorKind::unsupported, path.string(), "holds a sequence or an optional, not a tensor");
+  }
 }
 
 void write_tensor_pb(const at::Tensor& tensor, const std::filesystem::path& path, const std::string& name) {
