@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """The zoo's architectures in PyTorch, with the same names: the oracle of src/pare/zoo.
 
-  reference.py ARCH DIR [options]   loads DIR/<parameter>.npy strictly, runs DIR/input.npy, writes DIR/logits.npy
+  reference.py ARCH DIR [options]   loads DIR/<parameter>.npy strictly, runs DIR/input.npy in its type and
+                                    writes DIR/logits.npy
   reference.py ARCH --count         prints the number of parameters (statistics of batch norms are not parameters)
-  reference.py ARCH DIR --init SEED writes DIR/<parameter>.npy as torch.manual_seed(SEED) gives them, and a random input.npy
+  reference.py ARCH DIR --init SEED writes DIR/<parameter>.npy as torch.manual_seed(SEED) gives them, and an input.npy
 """
 import argparse
 import os
@@ -182,7 +183,8 @@ class MobileNet(nn.Module):
         for width, stride in MOBILE:
             out = scaled(o, width)
             layers.append(nn.Sequential(
-                nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False), nn.BatchNorm2d(channels), act(),
+                nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False),
+                nn.BatchNorm2d(channels), act(),
                 nn.Conv2d(channels, out, 1, bias=False), nn.BatchNorm2d(out), act()))
             channels = out
         self.model = nn.Sequential(*layers)
@@ -250,10 +252,11 @@ def main():
     if given != set(state):
         raise SystemExit(f"missing {sorted(set(state) - given)}, unexpected {sorted(given - set(state))}")
     load = lambda name: torch.from_numpy(numpy.load(os.path.join(o.directory, name + ".npy")))
-    model.load_state_dict({name: load(name) for name in state}, strict=False)  # all but the counters, as checked above
     x = load("input")
+    # Strict but for the counters: the names were compared above.
+    model.to(x.dtype).load_state_dict({name: load(name) for name in state}, strict=False)
     with torch.no_grad():
-        numpy.save(os.path.join(o.directory, "logits.npy"), model.to(x.dtype)(x).numpy())
+        numpy.save(os.path.join(o.directory, "logits.npy"), model(x).numpy())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@
 
 namespace pare {
 
-using WeightList = std::vector<std::pair<std::string, at::Tensor>>;
+using WeightList = std::vector<std::pair<std::string, at::Tensor>>;  // read_weights(path).tensors, say
 
 struct MatchOptions {
   // Tensors that the graph has no place for are ignored instead of refused. (Refused by default: a bias without a place

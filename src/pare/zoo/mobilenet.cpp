@@ -1,6 +1,8 @@
 // MobileNetV1 (Howard et al. 2017): a convolution, then 13 pairs of a depthwise 3x3 and a pointwise 1x1 convolution,
 // each with batch norm and activation. Names of the common PyTorch implementation: model.0.{0 conv, 1 bn, 2 act},
 // model.1.{0 depthwise, 1 bn, 2 act, 3 pointwise, 4 bn, 5 act}, …, fc.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "pare/zoo/builder.h"

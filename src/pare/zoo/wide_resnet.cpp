@@ -1,5 +1,7 @@
 // WideResNet (Zagoruyko & Komodakis 2016): pre-activation blocks, widths 16k, 32k, 64k. Names of the common PyTorch
 // implementation: conv1, block1.layer.0.{bn1, conv1, bn2, conv2, convShortcut}, bn1, fc.
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "pare/zoo/builder.h"
