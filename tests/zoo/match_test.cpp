@@ -20,9 +20,9 @@ using testing::Not;
 
 using Rename = std::function<std::string(std::string)>;
 
-NamedTensors state_of(
+WeightList state_of(
     const Graph& graph, const Rename& rename = [](std::string name) { return name; }) {
-  NamedTensors state;
+  WeightList state;
   for (const std::string& name : state_names(graph)) state.emplace_back(rename(name), graph.tensor(name));
   return state;
 }
@@ -36,7 +36,7 @@ void expect_same_state(const Graph& a, const Graph& b) {
   for (const std::string& name : state_names(a)) EXPECT_TRUE(a.tensor(name).equal(b.tensor(name))) << name;
 }
 
-std::string match_error(const Graph& graph, const NamedTensors& weights, ErrorKind kind) {
+std::string match_error(const Graph& graph, const WeightList& weights, ErrorKind kind) {
   MatchReport report;
   try {
     with_weights(graph, weights, report);
@@ -50,7 +50,7 @@ std::string match_error(const Graph& graph, const NamedTensors& weights, ErrorKi
 TEST(Match, TakesPrefixesOffAndIgnoresCounters) {
   const Graph trained = build("resnet20", {.width = 0.25}, 1);
   for (const std::string prefix : {"", "module.", "model.module.", "net.backbone."}) {
-    NamedTensors state = state_of(trained, [&](const std::string& name) { return prefix + name; });
+    WeightList state = state_of(trained, [&](const std::string& name) { return prefix + name; });
     state.emplace_back(prefix + "bn1.num_batches_tracked", at::scalar_tensor(5, at::kLong));
     state.emplace_back("epoch", at::scalar_tensor(5, at::kLong));
     MatchReport report;
@@ -125,7 +125,7 @@ TEST(Match, NamesWhatIsMissingAndWhatWasProbablyMeant) {
               AllOf(HasSubstr("missing 4"), HasSubstr("layer1.0.bn1.weight (is it layer1.0.bnorm1.weight?)"),
                     HasSubstr("unexpected 4"), HasSubstr("layer1.0.bnorm1.running_var")));
   // Nothing alike: no suggestion.
-  NamedTensors short_one = state_of(graph);
+  WeightList short_one = state_of(graph);
   short_one.pop_back();
   EXPECT_THAT(match_error(graph, short_one, ErrorKind::format),
               AllOf(HasSubstr("missing 1: linear.bias"), Not(HasSubstr("is it"))));
@@ -137,7 +137,7 @@ TEST(Match, NamesWhatIsMissingAndWhatWasProbablyMeant) {
 TEST(Match, RefusesTensorsWithoutAPlace) {
   // The state of ResNet-32 has everything that ResNet-20 asks for: loading it would make another network.
   const Graph graph = build("resnet20", {.width = 0.25});
-  const NamedTensors deeper = state_of(build("resnet32", {.width = 0.25}));
+  const WeightList deeper = state_of(build("resnet32", {.width = 0.25}));
   EXPECT_THAT(match_error(graph, deeper, ErrorKind::format),
               AllOf(HasSubstr("layer1.3.conv1.weight"), Not(HasSubstr("missing"))));
   EXPECT_THAT(match_error(build("mlpnet"), state_of(build("mlpnet", {.bias = true})), ErrorKind::format),
@@ -155,7 +155,7 @@ TEST(Match, NamesTheTensorOfAnotherShape) {
   EXPECT_THAT(
       match_error(graph, state_of(build("resnet20", {.classes = 100})), ErrorKind::shape),
       AllOf(HasSubstr("linear.weight"), HasSubstr("[10, 64]"), HasSubstr("[100, 64]"), HasSubstr("--classes 100")));
-  NamedTensors odd = state_of(graph);
+  WeightList odd = state_of(graph);
   odd[0].second = at::zeros({16, 3, 5, 5});
   odd[5].second = at::zeros({16, 16});
   EXPECT_THAT(match_error(graph, odd, ErrorKind::shape), AllOf(HasSubstr("conv1.weight"), Not(HasSubstr("--"))));

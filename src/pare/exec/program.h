@@ -34,6 +34,10 @@ class Program {
  public:
   // Error{unsupported} names the first node without a rule.
   explicit Program(Graph graph);
+  Program(Program&&) = default;
+  Program& operator=(Program&&) = default;
+  Program(const Program&) = delete;  // steps point into the graph
+  Program& operator=(const Program&) = delete;
 
   // `inputs` in the order of graph.inputs. Gradients are recorded as ATen's grad mode says.
   RunResult run(std::span<const at::Tensor> inputs, const RunOptions& options = {}) const;

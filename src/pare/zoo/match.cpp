@@ -46,7 +46,7 @@ class StateMatcher {
   }
 
   // The prefix under which most keys have a place; of several the shortest.
-  std::string common_prefix(const NamedTensors& weights) const {
+  std::string common_prefix(const WeightList& weights) const {
     std::map<std::string, size_t> votes;
     for (const auto& [key, tensor] : weights)
       for (size_t start = 0; start != std::string::npos && start < key.size();) {
@@ -152,7 +152,7 @@ std::vector<std::string> state_names(const Graph& graph) {
   return names;
 }
 
-Graph with_weights(const Graph& graph, const NamedTensors& weights, MatchReport& report, const MatchOptions& options) {
+Graph with_weights(const Graph& graph, const WeightList& weights, MatchReport& report, const MatchOptions& options) {
   const StateMatcher matcher(graph);
   report = {};
   report.prefix = matcher.common_prefix(weights);

@@ -15,7 +15,7 @@
 
 namespace pare {
 
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+using WeightList = std::vector<std::pair<std::string, at::Tensor>>;
 
 struct MatchOptions {
   // Tensors that the graph has no place for are ignored instead of refused. (Refused by default: a bias without a place
@@ -33,7 +33,7 @@ struct MatchReport {
 // Error{format}: names are missing or unexpected; the message lists them, with the nearest unexpected key for each
 // missing name. Error{shape}: a tensor has another shape; the message hints at --width or --classes where one would
 // fit.
-Graph with_weights(const Graph& graph, const NamedTensors& weights, MatchReport& report,
+Graph with_weights(const Graph& graph, const WeightList& weights, MatchReport& report,
                    const MatchOptions& options = {});
 
 // The names of the graph's state, in its order.
