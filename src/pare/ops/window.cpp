@@ -62,11 +62,16 @@ std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> inp
     if (extent < 1) throw Error(ErrorKind::shape, describe(node), "the kernel {} is empty", to_string(kernel));
   const Shape stride = spatial_attribute(node, "strides", count, 1, 1);
   const Shape dilation = spatial_attribute(node, "dilations", count, 1, 1);
-  const Shape pads = same || auto_pad == "VALID" ? Shape(2 * count, 0) : spatial_attribute(node, "pads", 2 * count, 0, 0);
+  const Shape pads =
+      same || auto_pad == "VALID" ? Shape(2 * count, 0) : spatial_attribute(node, "pads", 2 * count, 0, 0);
   std::vector<WindowAxis> window;
   for (size_t i = 0; i < count; ++i) {
-    WindowAxis w{.input = input_dims[i + 2], .kernel = kernel[i], .stride = stride[i], .dilation = dilation[i],
-                 .begin = pads[i], .end = pads[i + count]};
+    WindowAxis w{.input = input_dims[i + 2],
+                 .kernel = kernel[i],
+                 .stride = stride[i],
+                 .dilation = dilation[i],
+                 .begin = pads[i],
+                 .end = pads[i + count]};
     w.ceil = node.integer("ceil_mode", 0) != 0 && !same && auto_pad != "VALID";
     if (same)
       pad_to_same(w, auto_pad == "SAME_UPPER");
