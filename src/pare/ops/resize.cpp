@@ -64,6 +64,13 @@ void plan_scales(const Node& node, ResizedAxis& axis, double scale) {
   const double part = crop ? axis.roi_end - axis.roi_begin : 1;
   axis.output = static_cast<int64_t>(
       std::floor(static_cast<float>(axis.input) * static_cast<float>(part) * static_cast<float>(scale)));
+  // ONNX's reference puts the last corner at input·scale, runtimes at the extent the output really has.
+  const double exact = static_cast<double>(axis.input) * scale;
+  if (node.text("coordinate_transformation_mode", "") == "align_corners" &&
+      std::abs(exact - static_cast<double>(axis.output)) > 1e-3)
+    throw Error(ErrorKind::unsupported, describe(node),
+                "scales {} entries by {} with align_corners, which ONNX and its runtimes read differently; give sizes",
+                axis.input, scale);
 }
 
 // From sizes: taken as they are, or fitted into (around) them with one scale for all axes.

@@ -44,7 +44,8 @@ Shape column(const std::vector<WindowAxis>& window, int64_t WindowAxis::*member)
 
 std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> input_dims) {
   if (!node.has("kernel_shape")) throw Error(ErrorKind::format, describe(node), "has no kernel_shape");
-  return window_of(node, input_dims, node.integers("kernel_shape"));
+  const size_t count = input_dims.size() < 3 ? node.integers("kernel_shape").size() : input_dims.size() - 2;
+  return window_of(node, input_dims, spatial_attribute(node, "kernel_shape", count, 1, 1));
 }
 
 std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> input_dims, const Shape& kernel) {
