@@ -9,9 +9,11 @@ if(PARE_PCH)
   target_precompile_headers(pare_pch PRIVATE <ATen/ATen.h> <map> <string> <vector> <fmt/format.h>)
 endif()
 
+configure_file(${PROJECT_SOURCE_DIR}/src/pare/core/version.h.in ${PROJECT_BINARY_DIR}/generated/pare/core/version.h @ONLY)
+
 # Settings of everything that is compiled with the shared precompiled header.
 function(pare_settings target)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${target} PRIVATE ${PARE_LIBRARIES})
   if(PARE_PCH)
     target_precompile_headers(${target} REUSE_FROM pare_pch)

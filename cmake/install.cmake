@@ -1,0 +1,37 @@
+# `cmake --install`: the library, its headers, the program with its completions, find_package(pare) and pare.pc.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pare)
+
+install(TARGETS pare EXPORT pareTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/pare DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/pare DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+
+# find_package(pare)
+install(EXPORT pareTargets NAMESPACE pare:: DESTINATION ${package_dir})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pareConfig.cmake.in ${PROJECT_BINARY_DIR}/pareConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/pareConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/pareConfig.cmake ${PROJECT_BINARY_DIR}/pareConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/torch_and_onnx.cmake DESTINATION ${package_dir})
+
+# pkg-config pare
+get_filename_component(torch_library_dir ${TORCH_CPU_LIBRARY} DIRECTORY)
+get_filename_component(onnx_library_dir ${ONNX_PROTO_LIBRARY} DIRECTORY)
+file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/pare.pc.in ${PROJECT_BINARY_DIR}/pare.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/pare.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# The program, and completions as it prints them itself.
+if(TARGET pare_cli)
+  # A libtorch outside the system's folders is found again.
+  set_target_properties(pare_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS pare_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  foreach(shell bash zsh fish)
+    install(CODE "execute_process(COMMAND $<TARGET_FILE:pare_cli> completions ${shell}
+                                  OUTPUT_FILE ${PROJECT_BINARY_DIR}/completions.${shell} COMMAND_ERROR_IS_FATAL ANY)")
+  endforeach()
+  install(FILES ${PROJECT_BINARY_DIR}/completions.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME pare)
+  install(FILES ${PROJECT_BINARY_DIR}/completions.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _pare)
+  install(FILES ${PROJECT_BINARY_DIR}/completions.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME pare.fish)
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

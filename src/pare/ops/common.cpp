@@ -124,18 +124,12 @@ void labels_broadcast(LabelContext& context) {
 }
 
 void labels_by_execution(LabelContext& context, EvaluateFunction evaluate) {
-  bool any = false;
-  for (size_t i = 0; i < context.inputs.size(); ++i) any = any || (context.has(i) && context.ids(i).defined());
-  if (!any) return;
-  std::vector<at::Tensor> operands(context.inputs.size());
-  for (size_t i = 0; i < operands.size(); ++i) {
-    if (!context.has(i)) continue;
-    // Index inputs (a shape, axes) are taken as they are; data inputs are replaced by their ids.
-    const bool index = i > 0 && context.value(i).defined() && !context.ids(i).defined() &&
-                       !context.value(i).is_floating_point() && context.node.op != "Concat";
-    operands[i] = index ? context.value(i) : context.expanded(i);
-    if (i > 0 && !index && context.node.op != "Concat" && !context.ids(i).defined() && !context.value(i).defined())
-      return context.freeze_inputs(fmt::format("{} takes a shape that is only known when it runs", describe(context.node)));
+  if (!context.ids(0).defined()) return;
+  std::vector<at::Tensor> operands = {context.expanded(0)};
+  for (size_t i = 1; i < context.inputs.size(); ++i) {
+    if (context.has(i) && !context.is_parameter(i))
+      return context.freeze_inputs(fmt::format("{} takes a shape that is computed when it runs", describe(context.node)));
+    operands.push_back(context.has(i) ? context.value(i) : at::Tensor());
   }
   const auto results = evaluate({.node = context.node, .inputs = operands});
   for (size_t i = 0; i < results.size(); ++i)

@@ -30,8 +30,13 @@ Cost cost_none(const CostContext& context);
 void labels_same(LabelContext& context);
 // labels: operands broadcast together; parameters become slots, other operands are united place by place.
 void labels_broadcast(LabelContext& context);
-// labels: the operator is executed on the ids of its inputs (which must be of the data-movement kind).
+// labels: the operator, pure data movement of input 0, is executed on its ids. Its other inputs (a shape, axes) must be
+// constants, else the ids are frozen.
 void labels_by_execution(LabelContext& context, EvaluateFunction evaluate);
+template <EvaluateFunction evaluate>
+void labels_moved(LabelContext& context) {
+  labels_by_execution(context, evaluate);
+}
 // labels: the ids of the inputs may not be removed.
 void labels_frozen(LabelContext& context);
 // labels: nothing to say (the output never carries channels and the inputs are not tied down): Shape, Constant.

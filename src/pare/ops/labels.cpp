@@ -150,7 +150,8 @@ std::vector<int64_t> RewriteContext::kept(const at::Tensor& keep, std::span<cons
 }
 
 void RewriteContext::replace(size_t input, const at::Tensor& value) {
-  const std::string name = fresh_name(graph, node.inputs[input] + "_pruned");
+  if (node.inputs.size() <= input) node.inputs.resize(input + 1);
+  const std::string name = fresh_name(graph, fmt::format("{}_{}_pruned", node.name, input));
   graph.tensors[name] = value;
   node.inputs[input] = name;
 }

@@ -122,7 +122,7 @@ class RewriteContext {
   static std::vector<int64_t> kept(const at::Tensor& keep, std::span<const int64_t> dims, int64_t axis);
   std::vector<int64_t> kept_in(size_t i, int64_t axis) const { return kept(input_keep[i], inputs[i].dims, axis); }
   std::vector<int64_t> kept_out(size_t i, int64_t axis) const { return kept(output_keep[i], outputs[i].dims, axis); }
-  // Gives the node its own constant for input i (other readers of the old one are not touched).
+  // Gives the node its own constant for input i, which may have been absent (other readers of the old one keep it).
   void replace(size_t input, const at::Tensor& value);
 };
 

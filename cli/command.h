@@ -1,0 +1,86 @@
+// A command of the program: its name, its options (described once) and what it does.
+// One file per command under cli/commands; cli/commands.cpp lists them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "console.h"
+#include "pare/core/options.h"
+
+namespace pare::cli {
+
+// Options that every command takes.
+struct CommonOptions {
+  bool json = false;
+  int64_t threads = 0;  // 0: all cores
+  int64_t seed = 0;
+  std::string log;
+  bool quiet = false;
+  bool verbose = false;
+  bool force = false;
+  std::string recipe;
+  bool print_config = false;
+
+  void describe(OptionVisitor& options);
+  Verbosity verbosity() const;
+};
+
+// What a command works with while it runs.
+class Session {
+ public:
+  explicit Session(const CommonOptions& common) : common(common) {}
+
+  const CommonOptions& common;
+  nlohmann::json recipe;  // the effective options of the command
+
+  // Results for people, on stdout; nothing with --json.
+  template <typename... Args>
+  void print(fmt::format_string<Args...> format, Args&&... args) const {
+    if (!common.json) fmt::print(format, std::forward<Args>(args)...);
+  }
+  // Narration, on stderr; nothing with -q.
+  template <typename... Args>
+  void say(fmt::format_string<Args...> format, Args&&... args) const {
+    if (!common.quiet) fmt::print(stderr, format, std::forward<Args>(args)...);
+  }
+  // Detail, on stderr, with -v.
+  template <typename... Args>
+  void detail(fmt::format_string<Args...> format, Args&&... args) const {
+    if (common.verbose) fmt::print(stderr, format, std::forward<Args>(args)...);
+  }
+  // One event of --log FILE.jsonl.
+  void log(const nlohmann::json& event) const;
+};
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual std::string_view name() const = 0;
+  virtual std::string_view summary() const = 0;
+  virtual void describe(OptionVisitor& options) = 0;
+  // Returns the document that --json prints.
+  virtual nlohmann::json run(Session& session) = 0;
+};
+
+// Every command, in the order of the help.
+std::vector<std::unique_ptr<Command>> all_commands();
+
+std::unique_ptr<Command> make_inspect();
+std::unique_ptr<Command> make_convert();
+std::unique_ptr<Command> make_verify();
+std::unique_ptr<Command> make_run();
+std::unique_ptr<Command> make_eval();
+std::unique_ptr<Command> make_bench();
+std::unique_ptr<Command> make_data();
+std::unique_ptr<Command> make_completions();
+
+// The whole program; returns the exit code. The one place where errors are caught.
+int run_cli(int argc, char** argv);
+
+}  // namespace pare::cli

@@ -1,0 +1,18 @@
+#include "command.h"
+
+namespace pare::cli {
+
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> list;
+  list.push_back(make_inspect());
+  list.push_back(make_convert());
+  list.push_back(make_verify());
+  list.push_back(make_run());
+  list.push_back(make_eval());
+  list.push_back(make_bench());
+  list.push_back(make_data());
+  list.push_back(make_completions());
+  return list;
+}
+
+}  // namespace pare::cli

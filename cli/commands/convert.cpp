@@ -1,0 +1,58 @@
+#include "command.h"
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/passes/fold_batch_norm.h"
+#include "pare/passes/pipeline.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Convert : public Command {
+ public:
+  std::string_view name() const override { return "convert"; }
+  std::string_view summary() const override { return "Any input format to .onnx or .safetensors"; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("model", model_, "an ONNX file, or weights with --arch", false);
+    options.field("output", output_, "file to write, .onnx or .safetensors");
+    model_options_.describe(options);
+    options.field("opset", opset_, "ONNX opset to write (0: the input's)");
+    options.field("fold-batch-norm", fold_, "fold each batch norm into the layer before it");
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
+    check_output(output_, session.common.force);
+    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    Pipeline pipeline;
+    if (fold_) model.graph = pipeline.run("fold_batch_norm", fold_batch_norm, model.graph);
+    model.graph.metadata["pare.version"] = kVersion;
+    model.graph.metadata["pare.recipe"] = session.recipe.dump();
+    if (!model_.empty()) model.graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
+    const int64_t opset = opset_ != 0 ? opset_ : model.graph.source_opset != 0 ? model.graph.source_opset : 13;
+    const auto notes = save_model(model.graph, output_, {.opset = opset, .force = session.common.force});
+    for (const auto& note : notes) session.say("note: {}\n", note);
+    const ModelCost cost = cost_of(model.graph);
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output_));
+    session.print("{}: {} nodes, {} parameters, {} bytes\n", output_, model.graph.nodes.size(), with_commas(cost.parameters), with_commas(bytes));
+    return {{"output", output_}, {"nodes", model.graph.nodes.size()}, {"parameters", cost.parameters}, {"macs", cost.macs}, {"file_bytes", bytes}, {"notes", notes}};
+  }
+
+ private:
+  std::string model_;
+  std::string output_;
+  ModelOptions model_options_;
+  int64_t opset_ = 13;
+  bool fold_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_convert() { return std::make_unique<Convert>(); }
+
+}  // namespace pare::cli

@@ -1,0 +1,85 @@
+#include <set>
+
+#include "command.h"
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Eval : public Command {
+ public:
+  std::string_view name() const override { return "eval"; }
+  std::string_view summary() const override { return "Accuracy of one or several models on a data set"; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("models", models_, "ONNX files, or weights with --arch");
+    data_.describe(options);
+    options.field("metrics", metrics_, "what to report", {"top1", "top5", "loss"});
+    options.field("batch", batch_, "images in a batch");
+    options.field("ensemble", ensemble_, "add the average of the models' predictions");
+    model_options_.describe(options);
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (batch_ < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch_);
+    std::vector<Graph> graphs;
+    for (const auto& path : models_) {
+      Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
+      for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
+      graphs.push_back(std::move(model.graph));
+    }
+    const Dataset data = data_.load(graphs.front());
+    Progress bar("evaluating", session.common.verbosity());
+    const Evaluation result = evaluate(graphs, data, {.batch = batch_, .ensemble = ensemble_, .progress = [&](int64_t done, int64_t all) { bar.update(done, all); }});
+    return report(session, graphs, data, result);
+  }
+
+ private:
+  nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const Dataset& data, const Evaluation& result) const {
+    std::vector<std::string> heading = {"model"};
+    heading.insert(heading.end(), metrics_.begin(), metrics_.end());
+    heading.insert(heading.end(), {"parameters", "MACs"});
+    Table table(heading);
+    auto list = nlohmann::json::array();
+    int64_t all_parameters = 0;
+    int64_t all_macs = 0;
+    for (size_t m = 0; m < result.models.size(); ++m) {
+      const bool is_ensemble = m >= graphs.size();
+      const ModelCost cost = is_ensemble ? ModelCost{.parameters = all_parameters, .macs = all_macs} : cost_of(graphs[m]);
+      all_parameters += cost.parameters;
+      all_macs += cost.macs;
+      const std::string name = is_ensemble ? "ensemble" : models_[m];
+      std::vector<std::string> row = {name};
+      nlohmann::json metrics;
+      for (const auto& metric : metrics_) {
+        const double value = metric == "top1" ? result.models[m].top1() : metric == "top5" ? result.models[m].top5() : result.models[m].loss();
+        metrics[metric] = value;
+        row.push_back(fmt::format("{:.4f}", value));
+      }
+      row.insert(row.end(), {with_commas(cost.parameters), with_commas(cost.macs)});
+      table.add(row);
+      list.push_back({{"model", name}, {"metrics", metrics}, {"parameters", cost.parameters}, {"macs", cost.macs}});
+    }
+    const double rate = static_cast<double>(result.samples) / result.seconds;
+    session.print("{}\n{} of {}, {} images in {:.2f} s ({:.0f} images/s)\n", table.text(), data.split, data.name, result.samples, result.seconds, rate);
+    return {{"models", list}, {"data", data.name}, {"split", data.split}, {"samples", result.samples}, {"seconds", result.seconds}, {"images_per_second", rate}, {"mean", data.mean}, {"std", data.std}};
+  }
+
+  std::vector<std::string> models_;
+  DataChoice data_;
+  std::vector<std::string> metrics_ = {"top1", "top5", "loss"};
+  int64_t batch_ = 250;
+  bool ensemble_ = false;
+  ModelOptions model_options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_eval() { return std::make_unique<Eval>(); }
+
+}  // namespace pare::cli

@@ -1,0 +1,130 @@
+#include <set>
+
+#include "command.h"
+#include "pare/analysis/channels.h"
+#include "pare/analysis/cost.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Inspect : public Command {
+ public:
+  std::string_view name() const override { return "inspect"; }
+  std::string_view summary() const override { return "Layers, parameters, MACs, bytes and channel groups of a model"; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("model", model_, "an ONNX file, or weights with --arch", false);
+    model_options_.describe(options);
+    options.field("layers", layers_, "list every layer");
+  }
+
+  nlohmann::json run(Session& session) override {
+    const Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    const ChannelMap map = analyze_channels(model.graph, model_options_.shapes());
+    const ModelCost cost = cost_of(model.graph, map.shapes);
+    const auto groups = groups_json(model.graph, map);
+    print_summary(session, model, cost, map);
+    print_layers(session, cost);
+    print_groups(session, model.graph, map);
+    return {{"model", model.path.empty() ? model_options_.arch : model.path},
+            {"parameters", cost.parameters},
+            {"statistics", cost.statistics},
+            {"macs", cost.macs},
+            {"flops", cost.flops},
+            {"bytes", cost.bytes},
+            {"complete", cost.complete},
+            {"nodes", nodes_json(cost)},
+            {"inputs", values_json(model.graph.inputs)},
+            {"outputs", values_json(model.graph.outputs)},
+            {"metadata", model.graph.metadata},
+            {"groups", groups},
+            {"unknown_shapes", map.shapes.unknown}};
+  }
+
+ private:
+  static std::string dims_text(const ValueInfo& info) {
+    if (!info.dims) return "?";
+    std::vector<std::string> parts;
+    for (const auto& dim : *info.dims) parts.push_back(dim.fixed() ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+    return fmt::format("[{}]", fmt::join(parts, ", "));
+  }
+
+  static nlohmann::json values_json(const std::vector<ValueInfo>& infos) {
+    auto list = nlohmann::json::array();
+    for (const auto& info : infos) list.push_back({{"name", info.name}, {"shape", dims_text(info)}});
+    return list;
+  }
+
+  static nlohmann::json nodes_json(const ModelCost& cost) {
+    auto list = nlohmann::json::array();
+    for (const auto& node : cost.nodes)
+      list.push_back({{"name", node.name}, {"op", node.op}, {"output", node.output}, {"parameters", node.parameters}, {"macs", node.macs}});
+    return list;
+  }
+
+  static std::vector<std::string> slot_nodes(const Graph& graph, const ChannelMap& map, const std::vector<size_t>& slots) {
+    std::vector<std::string> names;
+    std::set<std::string> seen;
+    for (const size_t slot : slots) {
+      const std::string& node = graph.nodes[map.slots[slot].node].name;
+      if (seen.insert(node).second) names.push_back(node);
+    }
+    return names;
+  }
+
+  static nlohmann::json groups_json(const Graph& graph, const ChannelMap& map) {
+    auto list = nlohmann::json::array();
+    for (const auto& group : map.groups)
+      list.push_back({{"name", group.name},
+                      {"channels", group.channels.size()},
+                      {"frozen", group.frozen},
+                      {"prunable", group.prunable()},
+                      {"reason", group.reason},
+                      {"producers", slot_nodes(graph, map, group.producers)},
+                      {"consumers", slot_nodes(graph, map, group.consumers)}});
+    return list;
+  }
+
+  void print_summary(Session& session, const Model& model, const ModelCost& cost, const ChannelMap& map) const {
+    session.print("{}\n", model.path.empty() ? model_options_.arch + " (freshly initialised)" : model.path);
+    for (const auto& info : model.graph.inputs) session.print("  input   {} {}\n", info.name, dims_text(info));
+    for (const auto& info : model.graph.outputs) session.print("  output  {} {}\n", info.name, dims_text(info));
+    session.print("  {} nodes, {} parameters, {}{} MACs a sample, {} bytes of tensors\n", model.graph.nodes.size(),
+                  with_commas(cost.parameters), cost.complete ? "" : "at least ", with_commas(cost.macs), with_commas(cost.bytes));
+    size_t shown = 0;
+    for (const auto& [value, why] : map.shapes.unknown)
+      if (shown++ < 3) session.print("  no shape for '{}': {}\n", value, why);
+    if (shown > 3) session.print("  … and for {} more values\n", shown - 3);
+  }
+
+  void print_layers(Session& session, const ModelCost& cost) const {
+    Table table({"layer", "operator", "output", "parameters", "MACs"});
+    for (const auto& node : cost.nodes)
+      if (layers_ || node.parameters > 0)
+        table.add({node.name, node.op, node.output, with_commas(node.parameters), with_commas(node.macs)});
+    session.print("\n{}", table.text());
+  }
+
+  static void print_groups(Session& session, const Graph& graph, const ChannelMap& map) {
+    Table table({"channel group", "channels", "removable", "made by", "read by", "why not"});
+    for (const auto& group : map.groups)
+      table.add({group.name, std::to_string(group.channels.size()), std::to_string(group.channels.size() - group.frozen),
+                 std::to_string(slot_nodes(graph, map, group.producers).size()), std::to_string(slot_nodes(graph, map, group.consumers).size()),
+                 group.reason});
+    if (map.groups.empty()) session.print("\nno channel groups: no layer makes channels\n");
+    else session.print("\n{}", table.text());
+  }
+
+  std::string model_;
+  ModelOptions model_options_;
+  bool layers_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_inspect() { return std::make_unique<Inspect>(); }
+
+}  // namespace pare::cli

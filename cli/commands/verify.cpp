@@ -1,0 +1,87 @@
+#include <filesystem>
+
+#include "command.h"
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+#include "pare/workflow/compare.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Verify : public Command {
+ public:
+  std::string_view name() const override { return "verify"; }
+  std::string_view summary() const override { return "Do two models give the same outputs? (exit 4 if not)"; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("models", models_, "two models, or one with --test-data");
+    model_options_.describe(options);
+    options.field("samples", samples_, "random inputs to compare on");
+    options.field("tolerance", tolerance_, "relative tolerance; a hundredth of it is allowed absolutely");
+    options.field("test-data", test_data_, "directory in ONNX's test-data layout (test_data_set_0/input_0.pb …)");
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (samples_ < 1) throw Error(ErrorKind::usage, "--samples", "expected at least 1, found {}", samples_);
+    if (!(tolerance_ >= 0)) throw Error(ErrorKind::usage, "--tolerance", "expected 0 or more");
+    if (models_.size() != (test_data_.empty() ? 2 : 1))
+      throw Error(ErrorKind::usage, "verify", "expected two models, or one model and --test-data; found {} models", models_.size());
+    const Tolerance tolerance{.relative = tolerance_, .absolute = tolerance_ * 1e-2};
+    const auto differences = test_data_.empty() ? compare(session, tolerance)
+                                                : check_test_data(load(session, models_[0]), test_data_, tolerance);
+    Table table({"output", "largest difference", "relative", "outside tolerance", "verdict"});
+    auto list = nlohmann::json::array();
+    std::string failure;
+    for (const auto& d : differences) {
+      table.add({d.name, fmt::format("{:.3g}", d.largest), fmt::format("{:.3g}", d.relative_to_largest), std::to_string(d.outside),
+                 d.problem.empty() ? (d.ok() ? "same" : "differs") : d.problem});
+      list.push_back({{"output", d.name}, {"largest", d.largest}, {"relative", d.relative_to_largest}, {"outside", d.outside}, {"same", d.ok()}, {"problem", d.problem}});
+      if (!d.ok() && failure.empty())
+        failure = fmt::format("output '{}' differs: {}", d.name, d.problem.empty() ? fmt::format("{} elements outside the tolerance, largest difference {:.3g}", d.outside, d.largest) : d.problem);
+    }
+    session.print("{}", table.text());
+    const nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
+    if (failure.empty()) return result;
+    if (session.common.json) fmt::print("{}\n", result.dump(2));
+    throw Error(ErrorKind::verification, models_.back(), failure);
+  }
+
+ private:
+  Graph load(Session& session, const std::string& path) const {
+    Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
+    return std::move(model.graph);
+  }
+
+  std::vector<Difference> compare(Session& session, const Tolerance& tolerance) const {
+    const Graph a = load(session, models_[0]);
+    const Graph b = load(session, models_[1]);
+    std::vector<std::vector<at::Tensor>> samples;
+    for (int64_t i = 0; i < samples_; ++i) samples.push_back(inputs_for(a, static_cast<uint64_t>(session.common.seed + i)));
+    return compare_models(a, b, samples, tolerance);
+  }
+
+  std::vector<at::Tensor> inputs_for(Graph graph, uint64_t seed) const {
+    for (const auto& [name, dims] : model_options_.shapes().inputs)
+      for (auto& info : graph.inputs)
+        if (info.name == name) {
+          info.dims.emplace();
+          for (const int64_t extent : dims) info.dims->push_back({extent, ""});
+        }
+    return random_inputs(graph, 1, seed);
+  }
+
+  std::vector<std::string> models_;
+  ModelOptions model_options_;
+  int64_t samples_ = 4;
+  double tolerance_ = 1e-3;
+  std::string test_data_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_verify() { return std::make_unique<Verify>(); }
+
+}  // namespace pare::cli

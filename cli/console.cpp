@@ -1,0 +1,81 @@
+#include "console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace pare::cli {
+
+namespace {
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789.,+-%xe× ") == std::string::npos;
+}
+
+// Display width: continuation bytes of UTF-8 take no column.
+size_t columns(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string Table::text() const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_)
+    for (size_t i = 0; i < row.size(); ++i) {
+      if (i >= widths.size()) widths.push_back(0);
+      widths[i] = std::max(widths[i], columns(row[i]));
+    }
+  std::vector<bool> right(widths.size(), rows_.size() > 1);
+  for (size_t r = 1; r < rows_.size(); ++r)
+    for (size_t i = 0; i < rows_[r].size(); ++i) right[i] = right[i] && is_number(rows_[r][i]);
+  std::string text;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    std::string line;
+    for (size_t i = 0; i < rows_[r].size(); ++i) {
+      const std::string padding(widths[i] - columns(rows_[r][i]), ' ');
+      if (i > 0) line += "  ";
+      line += right[i] ? padding + rows_[r][i] : rows_[r][i] + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+    if (r == 0) {
+      size_t total = 2 * (widths.empty() ? 0 : widths.size() - 1);
+      for (const size_t width : widths) total += width;
+      text += std::string(total, '-') + "\n";
+    }
+  }
+  return text;
+}
+
+Progress::Progress(std::string what, Verbosity verbosity)
+    : what_(std::move(what)),
+      enabled_(verbosity != Verbosity::quiet && isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
+
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+void Progress::update(int64_t done, int64_t all) {
+  const auto now = std::chrono::steady_clock::now();
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  if (!enabled_ || elapsed < 1.0 || now - last_ < std::chrono::milliseconds(100) || done <= 0 || all <= 0) return;
+  last_ = now;
+  shown_ = true;
+  const auto filled = static_cast<size_t>(30 * done / all);
+  fmt::print(stderr, "\r{} [{}{}] {}/{}  {:.0f} s left\033[K", what_, std::string(filled, '#'), std::string(30 - filled, '.'), done, all,
+             elapsed / static_cast<double>(done) * static_cast<double>(all - done));
+  std::fflush(stderr);
+}
+
+std::string with_commas(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+}  // namespace pare::cli

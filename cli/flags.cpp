@@ -1,0 +1,61 @@
+#include "flags.h"
+
+#include <cmath>
+
+namespace pare::cli {
+
+namespace {
+
+// One letter for what is typed most.
+std::string flag_of(const std::string& name) {
+  if (name == "output") return "-o,--output";
+  if (name == "quiet") return "-q,--quiet";
+  if (name == "verbose") return "-v,--verbose";
+  return "--" + name;
+}
+
+}  // namespace
+
+void FlagWriter::field(const std::string& name, bool& value, const std::string& help) {
+  app_.add_flag(flag_of(name), value, help);
+}
+
+void FlagWriter::field(const std::string& name, int64_t& value, const std::string& help) {
+  app_.add_option(flag_of(name), value, help)->capture_default_str();
+}
+
+void FlagWriter::field(const std::string& name, double& value, const std::string& help) {
+  app_.add_option(flag_of(name), value, help)->capture_default_str()->check([name](const std::string& text) {
+    const double number = std::strtod(text.c_str(), nullptr);
+    return std::isfinite(number) ? std::string() : "--" + name + ": expected a finite number, found " + text;
+  });
+}
+
+void FlagWriter::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
+  auto* option = app_.add_option(flag_of(name), value, help);
+  if (!value.empty()) option->capture_default_str();
+  if (!choices.empty()) option->check(CLI::IsMember(choices));
+}
+
+void FlagWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& help, const Choices& choices) {
+  auto* option = app_.add_option(flag_of(name), values, help)->delimiter(',');
+  if (!choices.empty()) option->check(CLI::IsMember(choices));
+}
+
+void FlagWriter::field(const std::string& name, std::vector<double>& values, const std::string& help) {
+  app_.add_option(flag_of(name), values, help)->delimiter(',');
+}
+
+void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
+  app_.add_option(flag_of(name), values, help)->delimiter(',');
+}
+
+void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
+  app_.add_option(name, value, help)->required(required);
+}
+
+void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required) {
+  app_.add_option(name, values, help)->required(required);
+}
+
+}  // namespace pare::cli

@@ -1,0 +1,179 @@
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <thread>
+
+#include "command.h"
+#include "flags.h"
+#include "pare/core/error.h"
+#include "pare/core/version.h"
+
+namespace pare::cli {
+
+void CommonOptions::describe(OptionVisitor& options) {
+  options.field("json", json, "print one JSON document instead of tables");
+  options.field("threads", threads, "threads to compute with (0: all cores)");
+  options.field("seed", seed, "same seed, same machine, same result");
+  options.field("log", log, "append events to FILE.jsonl, one a line");
+  options.field("quiet", quiet, "no narration");
+  options.field("verbose", verbose, "more narration");
+  options.field("force", force, "overwrite existing files");
+  options.field("recipe", recipe, "TOML file with the same keys as the flags; flags win");
+  options.field("print-config", print_config, "print the effective options as a recipe and stop");
+}
+
+Verbosity CommonOptions::verbosity() const {
+  return quiet ? Verbosity::quiet : verbose ? Verbosity::verbose : Verbosity::normal;
+}
+
+void Session::log(const nlohmann::json& event) const {
+  if (common.log.empty()) return;
+  std::ofstream out(common.log, std::ios::app);
+  out << event.dump() << "\n";
+  if (!out) throw Error(ErrorKind::file, common.log, "cannot be written");
+}
+
+namespace {
+
+// "AVX2", as ATen's own description of itself says.
+std::string cpu_capability() {
+  const std::string config = at::show_config();
+  const std::string key = "CPU capability usage: ";
+  const size_t at = config.find(key);
+  return at == std::string::npos ? "unknown" : config.substr(at + key.size(), config.find('\n', at) - at - key.size());
+}
+
+std::string version_text() {
+  return fmt::format("pare {}\nlibtorch {}, {} CPUs, kernels for {}\nMKL-DNN {}, OpenMP {}\n", kVersion, TORCH_VERSION,
+                     std::thread::hardware_concurrency(), cpu_capability(), at::globalContext().hasMKLDNN() ? "yes" : "no",
+                     at::globalContext().hasOpenMP() ? "yes" : "no");
+}
+
+// The recipe's entries as flags, put before those of the command line; an entry whose flag is given there is left out.
+std::vector<std::string> recipe_arguments(const std::string& path, const std::set<std::string>& given) {
+  std::ifstream in(path);
+  if (!in) throw Error(ErrorKind::file, path, "cannot be opened");
+  std::vector<CLI::ConfigItem> items;
+  try {
+    items = CLI::ConfigTOML().from_config(in);
+  } catch (const CLI::Error& error) {
+    throw Error(ErrorKind::usage, path, "is not a recipe: {}", error.what());
+  }
+  std::vector<std::string> arguments;
+  for (const auto& item : items) {
+    if (item.name == "++" || item.name == "--" || given.contains(item.name)) continue;
+    const bool on = item.inputs.size() == 1 && item.inputs[0] == "true";
+    const bool off = item.inputs.size() == 1 && item.inputs[0] == "false";
+    if (off || item.inputs.empty() || (item.inputs.size() == 1 && item.inputs[0].empty())) continue;
+    arguments.push_back("--" + item.name);
+    if (!on) arguments.insert(arguments.end(), item.inputs.begin(), item.inputs.end());
+  }
+  return arguments;
+}
+
+// argv with the entries of --recipe FILE spliced in after the command's name.
+std::vector<std::string> expanded_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  std::set<std::string> given;
+  std::string recipe;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].starts_with("--")) continue;
+    const size_t equals = arguments[i].find('=');
+    const std::string name = arguments[i].substr(2, equals == std::string::npos ? equals : equals - 2);
+    given.insert(name);
+    if (name == "recipe") recipe = equals != std::string::npos ? arguments[i].substr(equals + 1) : i + 1 < arguments.size() ? arguments[i + 1] : "";
+  }
+  if (recipe.empty() || arguments.empty()) return arguments;
+  auto extra = recipe_arguments(recipe, given);
+  arguments.insert(arguments.end(), extra.begin(), extra.end());
+  return arguments;
+}
+
+void prepare_computing(const CommonOptions& common) {
+  if (common.threads < 0) throw Error(ErrorKind::usage, "--threads", "expected 0 or more, found {}", common.threads);
+  const auto all = std::max(1U, std::thread::hardware_concurrency());
+  at::set_num_threads(common.threads > 0 ? static_cast<int>(std::min<int64_t>(common.threads, 4096)) : static_cast<int>(all));
+  at::globalContext().setFlushDenormal(true);
+  at::manual_seed(static_cast<uint64_t>(common.seed));
+}
+
+int run_command(Command& command, const CommonOptions& common) {
+  JsonWriter writer;
+  command.describe(writer);
+  if (common.print_config) {
+    nlohmann::json effective = writer.json();
+    effective["seed"] = common.seed;
+    effective["threads"] = common.threads;
+    fmt::print("{}", to_toml(effective));
+    return 0;
+  }
+  prepare_computing(common);
+  Session session(common);
+  session.recipe = writer.json();
+  session.recipe["seed"] = common.seed;
+  session.log({{"event", "start"}, {"command", command.name()}, {"options", session.recipe}});
+  const nlohmann::json result = command.run(session);
+  session.log({{"event", "result"}, {"command", command.name()}, {"result", result}});
+  if (common.json) fmt::print("{}\n", result.dump(2));
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (lost) throw Error(ErrorKind::file, "stdout", "could not be written");
+  return 0;
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("pare makes trained neural networks smaller without breaking them, and proves it.", "pare");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version_text());
+  CommonOptions common;
+  auto commands = all_commands();
+  for (auto& command : commands) {
+    auto* sub = app.add_subcommand(std::string(command->name()), std::string(command->summary()));
+    FlagWriter writer(*sub);
+    command->describe(writer);
+    common.describe(writer);
+  }
+  try {
+    auto arguments = expanded_arguments(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(arguments);
+  } catch (const CLI::CallForVersion&) {
+    fmt::print("{}", version_text());
+    return 0;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return 2;
+  }
+  for (auto& command : commands)
+    if (app.got_subcommand(std::string(command->name()))) return run_command(*command, common);
+  return 2;
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "pare: {}\n", error.what());
+    return exit_code(error.kind());
+  } catch (const c10::Error& error) {
+    fmt::print(stderr, "pare: {}\n", error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "pare: out of memory\n");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "pare: {}\n", error.what());
+  }
+  return 1;
+}
+
+}  // namespace pare::cli

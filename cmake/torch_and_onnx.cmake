@@ -1,0 +1,24 @@
+# libtorch and libonnx as the targets pare_torch and pare_onnx. Used by the build, and by the installed package to find
+# them again on the machine where it is used.
+
+# libtorch's own CMake package pulls in compilers and tools that are not needed to use it: a header and two libraries are.
+find_path(TORCH_INCLUDE_DIR ATen/ATen.h PATH_SUFFIXES include REQUIRED)
+find_path(TORCH_API_INCLUDE_DIR torch/torch.h
+          PATHS ${TORCH_INCLUDE_DIR}/torch/csrc/api/include PATH_SUFFIXES torch/csrc/api/include REQUIRED)
+find_library(TORCH_CPU_LIBRARY torch_cpu REQUIRED)
+find_library(C10_LIBRARY c10 REQUIRED)
+if(NOT TARGET pare_torch)
+  add_library(pare_torch INTERFACE IMPORTED)
+  target_include_directories(pare_torch INTERFACE ${TORCH_INCLUDE_DIR} ${TORCH_API_INCLUDE_DIR})
+  target_link_libraries(pare_torch INTERFACE ${TORCH_CPU_LIBRARY} ${C10_LIBRARY})
+endif()
+
+# libonnx gives the protobuf schema; the operator table is the project's own.
+find_path(ONNX_INCLUDE_DIR onnx/onnx_pb.h REQUIRED)
+find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
+if(NOT TARGET pare_onnx)
+  add_library(pare_onnx INTERFACE IMPORTED)
+  target_include_directories(pare_onnx INTERFACE ${ONNX_INCLUDE_DIR})
+  target_compile_definitions(pare_onnx INTERFACE ONNX_ML=1 ONNX_NAMESPACE=onnx)
+  target_link_libraries(pare_onnx INTERFACE ${ONNX_PROTO_LIBRARY} protobuf::libprotobuf)
+endif()

@@ -1,0 +1,16 @@
+// Any bytes as a legacy PyTorch checkpoint: a result or an Error, nothing else.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "pare/core/error.h"
+#include "pare/io/checkpoint.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  try {
+    pare::parse_legacy_checkpoint(pare::ByteSource::copy(bytes, "fuzz"));
+  } catch (const pare::Error&) {
+  }
+  return 0;
+}

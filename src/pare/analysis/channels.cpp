@@ -1,0 +1,202 @@
+#include "pare/analysis/channels.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace pare {
+
+namespace {
+
+template <typename Function>
+at::Tensor map_ids(const at::Tensor& ids, at::ScalarType dtype, Function function) {
+  const at::Tensor flat = ids.contiguous();
+  at::Tensor result = at::empty(ids.sizes(), dtype);
+  const auto* from = flat.data_ptr<int64_t>();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (dtype == at::kBool) result.data_ptr<bool>()[i] = function(from[i]) != 0;
+    else result.data_ptr<int64_t>()[i] = function(from[i]);
+  }
+  return result;
+}
+
+class ChannelAnalysis {
+ public:
+  ChannelAnalysis(const Graph& graph, const ShapeOptions& options) : graph_(graph) {
+    map_.shapes = infer_shapes(graph, options);
+  }
+
+  ChannelMap run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) label_node(i);
+    for (const auto& output : graph_.outputs) freeze_value(output.name, "it is the graph output '" + output.name + "'");
+    unite_shared_weights();
+    unite_to_one_axis();
+    for (auto& [name, ids] : map_.values) ids = representatives(ids);
+    for (auto& slot : map_.slots)
+      for (auto& id : slot.ids) id = map_.sets.find(id);
+    collect_groups();
+    return std::move(map_);
+  }
+
+ private:
+  at::Tensor representatives(const at::Tensor& ids) const {
+    return map_ids(ids, at::kLong, [&](int64_t id) { return map_.sets.find(id); });
+  }
+
+  void freeze_value(const std::string& value, const std::string& reason) {
+    const auto found = map_.values.find(value);
+    if (found == map_.values.end()) return;
+    const at::Tensor ids = found->second.contiguous();
+    for (int64_t i = 0; i < ids.numel(); ++i) map_.sets.freeze(ids.data_ptr<int64_t>()[i], reason);
+  }
+
+  void freeze_inputs(const Node& node, const std::string& reason) {
+    for (const auto& input : node.inputs) freeze_value(input, reason);
+    for (const auto& capture : node.captures) freeze_value(capture, reason);
+  }
+
+  void label_node(size_t index) {
+    const Node& node = graph_.nodes[index];
+    const OpDef* op = find_op(node);
+    if (op == nullptr) return freeze_inputs(node, fmt::format("pare has no rule for {}", describe(node)));
+    std::vector<TensorType> inputs(node.inputs.size());
+    std::vector<TensorType> outputs(node.outputs.size());
+    std::vector<at::Tensor> ids(node.inputs.size());
+    std::vector<at::Tensor> values(node.inputs.size());
+    const auto parameter = std::make_unique<bool[]>(node.inputs.size());
+    const auto typed = [&](const std::string& value, TensorType& type) {
+      const TensorType* found = value.empty() ? nullptr : map_.shapes.find(value);
+      if (found != nullptr) type = *found;
+      return value.empty() || found != nullptr;
+    };
+    bool complete = true;
+    for (size_t i = 0; i < outputs.size(); ++i) complete = typed(node.outputs[i], outputs[i]) && complete;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      complete = typed(node.inputs[i], inputs[i]) && complete;
+      parameter[i] = graph_.is_constant(node.inputs[i]);
+      if (const auto found = map_.values.find(node.inputs[i]); found != map_.values.end()) ids[i] = found->second;
+      if (parameter[i]) values[i] = graph_.tensor(node.inputs[i]);
+      else if (const auto found = map_.shapes.values.find(node.inputs[i]); found != map_.shapes.values.end()) values[i] = found->second;
+    }
+    if (!complete) return freeze_inputs(node, fmt::format("the shapes of {} are not known", describe(node)));
+    LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets, map_.slots);
+    op->labels(context);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (context.out_ids[i].defined() && !node.outputs[i].empty()) map_.values[node.outputs[i]] = context.out_ids[i];
+  }
+
+  // A weight that several layers share is sliced once for all of them. Vectors (biases, batch-norm parameters, which
+  // exporters alias when they are equal) are copied instead when their readers disagree.
+  void unite_shared_weights() {
+    std::map<std::pair<std::string, int64_t>, const Slot*> first;
+    for (const auto& slot : map_.slots) {
+      if (slot.role == SlotRole::pass || graph_.tensor(slot.tensor).dim() < 2) continue;
+      const auto [found, is_new] = first.emplace(std::pair{slot.tensor, slot.axis}, &slot);
+      if (is_new) continue;
+      for (size_t i = 0; i < slot.ids.size(); ++i)
+        map_.sets.unite(found->second->ids[i], slot.ids[i], fmt::format("the weight '{}' is shared with a layer whose channels stay", slot.tensor));
+    }
+  }
+
+  // A value whose channels vary along several axes (a channel shuffle between its two reshapes) can only lose whole
+  // slices along one of them. Take the axis that leaves the most freedom and unite along the others.
+  void unite_to_one_axis() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const auto& [name, raw] : map_.values) {
+        const at::Tensor ids = compress_ids(representatives(raw));
+        int64_t axes = 0;
+        for (int64_t a = 0; a < ids.dim(); ++a) axes += ids.size(a) > 1 ? 1 : 0;
+        if (axes < 2) continue;
+        int64_t best = -1;
+        size_t most = 0;
+        for (int64_t a = 0; a < ids.dim(); ++a) {
+          if (ids.size(a) == 1) continue;
+          const size_t free = sets_along(ids, a);
+          if (best < 0 || free > most) best = a, most = free;
+        }
+        const at::Tensor rows = ids.movedim(best, 0).reshape({ids.size(best), -1}).contiguous();
+        for (int64_t r = 0; r < rows.size(0); ++r)
+          for (int64_t k = 1; k < rows.size(1); ++k)
+            map_.sets.unite(rows.data_ptr<int64_t>()[r * rows.size(1)], rows.data_ptr<int64_t>()[r * rows.size(1) + k],
+                            "it is tied to a part that is not a channel");
+        changed = true;
+      }
+    }
+  }
+
+  // How many sets remain when everything at one place of `axis` is united.
+  static size_t sets_along(const at::Tensor& ids, int64_t axis) {
+    const at::Tensor rows = ids.movedim(axis, 0).reshape({ids.size(axis), -1}).contiguous();
+    std::unordered_map<int64_t, int64_t> parent;
+    const auto find = [&](int64_t id) {
+      parent.try_emplace(id, id);
+      while (parent[id] != id) id = parent[id] = parent[parent[id]];
+      return id;
+    };
+    for (int64_t r = 0; r < rows.size(0); ++r)
+      for (int64_t k = 0; k < rows.size(1); ++k)
+        parent[find(rows.data_ptr<int64_t>()[r * rows.size(1) + k])] = find(rows.data_ptr<int64_t>()[r * rows.size(1)]);
+    std::set<int64_t> roots;
+    for (const auto& [id, up] : parent) roots.insert(find(id));
+    return roots.size();
+  }
+
+  // Layers whose channels were united form one group.
+  void collect_groups() {
+    std::map<size_t, size_t> leader;  // origin node -> origin node that leads its group
+    const auto find = [&](size_t node) {
+      leader.try_emplace(node, node);
+      while (leader[node] != node) node = leader[node] = leader[leader[node]];
+      return node;
+    };
+    for (int64_t id = 0; id < map_.sets.size(); ++id) {
+      size_t a = find(map_.sets.origin(id));
+      size_t b = find(map_.sets.origin(map_.sets.find(id)));
+      if (a != b) leader[std::max(a, b)] = std::min(a, b);
+    }
+    std::map<size_t, ChannelGroup> groups;
+    std::set<int64_t> listed;
+    for (int64_t id = 0; id < map_.sets.size(); ++id) {
+      const int64_t root = map_.sets.find(id);
+      if (!listed.insert(root).second) continue;
+      const size_t node = find(map_.sets.origin(root));
+      ChannelGroup& group = groups[node];
+      group.name = graph_.nodes[node].name;
+      group.channels.push_back(ChannelId{root});
+      if (!map_.sets.frozen(root)) continue;
+      ++group.frozen;
+      if (group.reason.empty()) group.reason = map_.sets.reason(root);
+    }
+    for (size_t s = 0; s < map_.slots.size(); ++s) {
+      std::set<size_t> nodes;
+      for (const int64_t id : map_.slots[s].ids)
+        if (id != kUnlabelled) nodes.insert(find(map_.sets.origin(id)));
+      for (const size_t node : nodes) {
+        ChannelGroup& group = groups[node];
+        auto& list = map_.slots[s].role == SlotRole::producer   ? group.producers
+                     : map_.slots[s].role == SlotRole::consumer ? group.consumers
+                                                                : group.passes;
+        list.push_back(s);
+      }
+    }
+    for (auto& [node, group] : groups) map_.groups.push_back(std::move(group));
+  }
+
+  const Graph& graph_;
+  ChannelMap map_;
+};
+
+}  // namespace
+
+ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options) { return ChannelAnalysis(graph, options).run(); }
+
+at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed) {
+  const auto found = map.values.find(value);
+  if (found == map.values.end()) return {};
+  return map_ids(found->second, at::kBool,
+                 [&](int64_t id) { return id == kUnlabelled || !removed.contains(ChannelId{id}) ? 1 : 0; });
+}
+
+}  // namespace pare

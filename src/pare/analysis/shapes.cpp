@@ -1,0 +1,121 @@
+#include "pare/analysis/shapes.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace pare {
+
+const TensorType* Shapes::find(const std::string& value) const {
+  const auto found = types.find(value);
+  return found == types.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+constexpr int64_t kLargestKnownValue = 1 << 16;  // elements
+
+class ShapeInference {
+ public:
+  ShapeInference(const Graph& graph, const ShapeOptions& options) : graph_(graph), options_(options) {}
+
+  Shapes run() {
+    for (const auto& [name, tensor] : graph_.tensors) result_.types[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+    for (const auto& input : graph_.inputs) bind_input(input);
+    for (const auto& node : graph_.nodes) infer_node(node);
+    return std::move(result_);
+  }
+
+ private:
+  void bind_input(const ValueInfo& input) {
+    TensorType type{input.dtype, {}};
+    if (const auto given = options_.inputs.find(input.name); given != options_.inputs.end()) {
+      type.dims = given->second;
+    } else if (!input.dims) {
+      result_.unknown[input.name] = "the rank of the input is not known";
+      return;
+    } else {
+      for (size_t i = 0; i < input.dims->size(); ++i) {
+        const Dim& dim = (*input.dims)[i];
+        if (!dim.fixed() && i > 0 && options_.open == 0) {
+          result_.unknown[input.name] = fmt::format("extent {} of the input is open", i);
+          return;
+        }
+        type.dims.push_back(dim.fixed() ? dim.size : i == 0 ? options_.batch : options_.open);
+      }
+    }
+    result_.types[input.name] = type;
+  }
+
+  const at::Tensor* known(const std::string& value) const {
+    if (const auto found = graph_.tensors.find(value); found != graph_.tensors.end()) return &found->second;
+    const auto found = result_.values.find(value);
+    return found == result_.values.end() ? nullptr : &found->second;
+  }
+
+  void infer_node(const Node& node) {
+    const std::string key = node.outputs.empty() ? node.name : node.outputs.front();
+    try {
+      const OpDef& op = require_op(node);
+      const size_t n = node.inputs.size();
+      std::vector<TensorType> types(n);
+      std::vector<at::Tensor> values(n);
+      const auto present = std::make_unique<bool[]>(n);
+      bool all_known = true;
+      for (size_t i = 0; i < n; ++i) {
+        present[i] = node.has_input(i);
+        if (!present[i]) continue;
+        const TensorType* type = result_.find(node.inputs[i]);
+        if (type == nullptr) {
+          result_.unknown[key] = fmt::format("'{}' has no known type", node.inputs[i]);
+          return;
+        }
+        types[i] = *type;
+        if (const at::Tensor* value = known(node.inputs[i])) values[i] = *value;
+        else all_known = false;
+      }
+      const auto outputs = op.infer({node, types, values, {present.get(), n}});
+      for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i)
+        if (!node.outputs[i].empty()) result_.types[node.outputs[i]] = checked(node, outputs[i]);
+      const bool shape_only = node.op == "Shape" || node.op == "Size";
+      if (shape_only) values[0] = at::zeros({}, at::kFloat).expand(types[0].dims);
+      if ((all_known || shape_only) && small(outputs)) remember(node, op, values);
+    } catch (const UnknownValue&) {
+      result_.unknown[key] = "its shape depends on data";
+    } catch (const Error& error) {
+      result_.unknown[key] = error.what();
+    } catch (const c10::Error& error) {
+      result_.unknown[key] = error.what_without_backtrace();
+    }
+  }
+
+  static const TensorType& checked(const Node& node, const TensorType& type) {
+    int64_t count = 1;
+    for (const int64_t dim : type.dims) {
+      if (dim < 0 || (dim > 0 && count > (int64_t{1} << 48) / dim))
+        throw Error(ErrorKind::shape, describe(node), "its output would be of shape {}", to_string(type.dims));
+      count *= dim;
+    }
+    return type;
+  }
+
+  static bool small(const std::vector<TensorType>& types) {
+    return std::all_of(types.begin(), types.end(), [](const auto& t) { return t.count() <= kLargestKnownValue; });
+  }
+
+  void remember(const Node& node, const OpDef& op, const std::vector<at::Tensor>& values) {
+    const auto outputs = op.evaluate({.node = node, .inputs = values});
+    for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i)
+      if (!node.outputs[i].empty() && outputs[i].defined()) result_.values[node.outputs[i]] = outputs[i];
+  }
+
+  const Graph& graph_;
+  const ShapeOptions& options_;
+  Shapes result_;
+};
+
+}  // namespace
+
+Shapes infer_shapes(const Graph& graph, const ShapeOptions& options) { return ShapeInference(graph, options).run(); }
+
+}  // namespace pare

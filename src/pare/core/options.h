@@ -1,0 +1,55 @@
+// An option is spelled once. A struct of options has one function,
+//   void describe(OptionVisitor& options) { options.field("batch", batch, "images in a batch"); … }
+// and flags, help, completions, recipes, JSON and hashes all follow from it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace pare {
+
+// Which values an option takes; empty = any.
+using Choices = std::vector<std::string>;
+
+class OptionVisitor {
+ public:
+  virtual ~OptionVisitor() = default;
+  virtual void field(const std::string& name, bool& value, const std::string& help) = 0;
+  virtual void field(const std::string& name, int64_t& value, const std::string& help) = 0;
+  virtual void field(const std::string& name, double& value, const std::string& help) = 0;
+  virtual void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices = {}) = 0;
+  virtual void field(const std::string& name, std::vector<std::string>& values, const std::string& help, const Choices& choices = {}) = 0;
+  virtual void field(const std::string& name, std::vector<double>& values, const std::string& help) = 0;
+  virtual void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) = 0;
+  // An argument without a flag. `required` as many as there are at the least.
+  virtual void positional(const std::string& name, std::string& value, const std::string& help, bool required = true) = 0;
+  virtual void positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required = true) = 0;
+};
+
+// Writes every field into JSON; the recipe and the hash are made from it.
+class JsonWriter : public OptionVisitor {
+ public:
+  JsonWriter();
+  ~JsonWriter() override;
+  void field(const std::string& name, bool& value, const std::string& help) override;
+  void field(const std::string& name, int64_t& value, const std::string& help) override;
+  void field(const std::string& name, double& value, const std::string& help) override;
+  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
+  void field(const std::string& name, std::vector<std::string>& values, const std::string& help, const Choices& choices) override;
+  void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
+  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
+  void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
+  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required) override;
+  const nlohmann::json& json() const { return *json_; }
+
+ private:
+  std::unique_ptr<nlohmann::json> json_;
+};
+
+// TOML of an object of scalars and lists, one key a line: what --print-config prints and --recipe reads.
+std::string to_toml(const nlohmann::json& object);
+
+}  // namespace pare

@@ -1,0 +1,145 @@
+#include "pare/data/dataset.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pare/core/error.h"
+#include "pare/data/cifar.h"
+#include "pare/data/idx.h"
+#include "pare/data/places.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// "NAME:DIR" is NAME and DIR, "NAME" is NAME and nothing.
+std::pair<std::string, std::string> split_data_name(std::string_view data) {
+  const size_t colon = data.find(':');
+  if (colon == std::string_view::npos) return {std::string(data), ""};
+  if (colon + 1 == data.size()) throw Error(ErrorKind::usage, "data", "\"{}\" names no directory", data);
+  return {std::string(data.substr(0, colon)), std::string(data.substr(colon + 1))};
+}
+
+LabelledImages read_idx_pair(const SplitFiles& files) {
+  LabelledImages out{read_idx(files.images[0]), read_idx(files.labels)};
+  if (out.images.dim() != 3)
+    throw Error(ErrorKind::format, files.images[0].string(), "{} dimensions, expected images, rows, columns",
+                out.images.dim());
+  if (out.labels.dim() != 1)
+    throw Error(ErrorKind::format, files.labels.string(), "{} dimensions, expected one", out.labels.dim());
+  out.images = out.images.unsqueeze(1);
+  out.labels = out.labels.to(at::kLong);
+  return out;
+}
+
+Dataset load_known(const KnownDataset& known, const std::string& directory, const DataOptions& options) {
+  const auto place = require_place(known, directory, options.split);
+  const auto files = *split_files(known, place.directory, options.split);
+  Dataset out{.name = known.name, .split = options.split};
+  out.classes.assign(known.classes.begin(), known.classes.end());
+  out.mean = known.mean;
+  out.std = known.std;
+  auto data = files.layout == "idx"      ? read_idx_pair(files)
+              : files.layout == "binary" ? read_cifar_binary(files.images, options.limit)
+                                         : read_png_packing(files.images, files.labels, options.limit, options.threads);
+  out.images = std::move(data.images);
+  out.labels = std::move(data.labels);
+  return out;
+}
+
+Dataset load_folder(const fs::path& directory, const DataOptions& options) {
+  Dataset out{.name = "folder", .split = "all"};
+  fs::path root = directory;
+  const bool test = fs::is_directory(directory / "test"), val = fs::is_directory(directory / "val");
+  if (fs::is_directory(directory / "train") && (test || val)) {  // one of them alone may be a class of that name
+    root = directory / (options.split == "train" ? "train" : test ? "test" : "val");
+    out.split = options.split;
+  }
+  if (!fs::is_directory(root)) throw Error(ErrorKind::file, root.string(), "is not a directory");
+  auto folder = read_image_folder(root, {.size = options.size,
+                                         .fit = options.fit,
+                                         .channels = options.channels,
+                                         .limit = options.limit,
+                                         .threads = options.threads});
+  out.images = std::move(folder.data.images);
+  out.labels = std::move(folder.data.labels);
+  out.classes = std::move(folder.classes);
+  if (out.channels() == 3) {  // ImageNet's
+    out.mean = {0.485, 0.456, 0.406};
+    out.std = {0.229, 0.224, 0.225};
+  } else {
+    out.mean = out.std = {0.5};
+  }
+  return out;
+}
+
+void fill_channels(std::vector<double>& values, int64_t channels, const char* what) {
+  if (values.size() == 1) values.assign(static_cast<size_t>(channels), values[0]);
+  if (static_cast<int64_t>(values.size()) != channels)
+    throw Error(ErrorKind::usage, what, "{} values for {} channels", values.size(), channels);
+  for (const double value : values)
+    if (!std::isfinite(value) || (what == std::string("std") && value <= 0))
+      throw Error(ErrorKind::usage, what, "{} is not usable", value);
+}
+
+}  // namespace
+
+void check_dataset(Dataset& dataset) {
+  if (dataset.images.dim() != 4 || dataset.images.scalar_type() != at::kByte)
+    throw Error(ErrorKind::shape, dataset.name, "images of {} {}, expected uint8 [N, C, H, W]",
+                c10::toString(dataset.images.scalar_type()), fmt::join(dataset.images.sizes(), "x"));
+  if (dataset.labels.dim() != 1 || dataset.labels.scalar_type() != at::kLong)
+    throw Error(ErrorKind::shape, dataset.name, "labels of {} {}, expected int64 [N]",
+                c10::toString(dataset.labels.scalar_type()), fmt::join(dataset.labels.sizes(), "x"));
+  if (dataset.images.size(0) != dataset.labels.size(0))
+    throw Error(ErrorKind::format, dataset.name, "{} images but {} labels", dataset.images.size(0),
+                dataset.labels.size(0));
+  if (dataset.images.numel() == 0) throw Error(ErrorKind::format, dataset.name, "no images");
+  dataset.images = dataset.images.contiguous();
+  dataset.labels = dataset.labels.contiguous();
+  const auto* labels = dataset.labels.data_ptr<int64_t>();
+  const auto classes = static_cast<int64_t>(dataset.classes.size());
+  for (int64_t i = 0; i < dataset.labels.numel(); ++i)
+    if (labels[i] < 0 || labels[i] >= classes)
+      throw Error(ErrorKind::format, dataset.name, "label {} of image {} is not one of {} classes", labels[i], i,
+                  classes);
+  fill_channels(dataset.mean, dataset.channels(), "mean");
+  fill_channels(dataset.std, dataset.channels(), "std");
+}
+
+Dataset load_dataset(const DataOptions& options) {
+  if (options.split != "train" && options.split != "test")
+    throw Error(ErrorKind::usage, "split", "\"{}\" is not train or test", options.split);
+  if (options.limit < 0) throw Error(ErrorKind::usage, "limit", "{} is negative", options.limit);
+  const auto [name, directory] = split_data_name(options.data);
+  const KnownDataset* known = known_dataset(name);
+  if (known == nullptr && (name != "folder" || directory.empty())) throw_unknown_dataset(options.data);
+  Dataset dataset = known != nullptr ? load_known(*known, directory, options) : load_folder(directory, options);
+  if (!options.mean.empty()) dataset.mean = options.mean;
+  if (!options.std.empty()) dataset.std = options.std;
+  check_dataset(dataset);
+  if (options.limit > 0 && options.limit < dataset.size()) {
+    dataset.images = dataset.images.slice(0, 0, options.limit).clone();  // lets go of the rest
+    dataset.labels = dataset.labels.slice(0, 0, options.limit).clone();
+  }
+  return dataset;
+}
+
+std::vector<DatasetPlace> list_datasets() {
+  std::vector<DatasetPlace> places;
+  for (const auto& known : known_datasets()) places.push_back(search_places(known, usual_places(known), ""));
+  return places;
+}
+
+DatasetPlace find_dataset(std::string_view data) {
+  const auto [name, directory] = split_data_name(data);
+  const KnownDataset* known = known_dataset(name);
+  if (known == nullptr) throw_unknown_dataset(data);
+  return require_place(*known, directory, "");
+}
+
+}  // namespace pare

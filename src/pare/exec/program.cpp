@@ -1,0 +1,130 @@
+#include "pare/exec/program.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <set>
+
+namespace pare {
+
+Program::Program(Graph graph) : graph_(std::move(graph)) {
+  verify(graph_);
+  for (const auto& input : graph_.inputs) number(input.name);
+  for (const auto& node : graph_.nodes) {
+    Step step{&require_op(node), &node, {}, {}, {}};
+    for (const auto& input : node.inputs) {
+      const bool first = !input.empty() && graph_.is_constant(input) && !numbers_.contains(input);
+      step.inputs.push_back(input.empty() ? -1 : number(input));
+      if (first) constants_.emplace_back(step.inputs.back(), input);
+    }
+    for (const auto& output : node.outputs) step.outputs.push_back(output.empty() ? -1 : number(output));
+    steps_.push_back(std::move(step));
+  }
+  std::set<int> later;
+  for (const auto& output : graph_.outputs) {
+    const bool first = graph_.is_constant(output.name) && !numbers_.contains(output.name);
+    later.insert(number(output.name));
+    if (first) constants_.emplace_back(number(output.name), output.name);
+  }
+  for (size_t s = steps_.size(); s-- > 0;) {
+    Step& step = steps_[s];
+    step.last.resize(step.inputs.size());
+    for (size_t i = step.inputs.size(); i-- > 0;) step.last[i] = later.insert(step.inputs[i]).second;
+  }
+}
+
+int Program::number(const std::string& value) {
+  return numbers_.emplace(value, static_cast<int>(numbers_.size())).first->second;
+}
+
+namespace {
+
+// Only the holder of a tensor that owns its memory alone may write into it.
+bool owned_alone(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
+         tensor.is_non_overlapping_and_dense();
+}
+
+}  // namespace
+
+std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tensor>& values,
+                                          const RunOptions& options) const {
+  std::vector<at::Tensor> inputs(step.inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (step.inputs[i] < 0) continue;
+    auto& value = values[static_cast<size_t>(step.inputs[i])];
+    inputs[i] = step.last[i] ? std::move(value) : value;
+    if (step.last[i]) value = at::Tensor();
+  }
+  EvalContext context{.node = *step.node, .inputs = inputs, .training = options.training};
+  if (!at::GradMode::is_enabled()) context.may_overwrite = [&](size_t i) { return owned_alone(inputs[i]); };
+  if (options.training && options.statistics != nullptr)
+    context.update = [&](size_t i, const at::Tensor& tensor) { (*options.statistics)[step.node->inputs[i]] = tensor; };
+  try {
+    return step.op->evaluate(context);
+  } catch (const c10::Error& error) {
+    throw Error(ErrorKind::shape, describe(*step.node), std::string(error.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::failed, describe(*step.node), "there is not enough memory for its result");
+  }
+}
+
+RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& options) const {
+  if (inputs.size() != graph_.inputs.size())
+    throw Error(ErrorKind::shape, graph_.name, "{} inputs given, the graph has {}", inputs.size(), graph_.inputs.size());
+  std::vector<at::Tensor> values(numbers_.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i];
+  for (const auto& [id, name] : constants_) {
+    const at::Tensor* tensor = &graph_.tensor(name);
+    if (options.parameters != nullptr)
+      if (const auto found = options.parameters->find(name); found != options.parameters->end()) tensor = &found->second;
+    values[static_cast<size_t>(id)] = *tensor;
+  }
+  RunResult result;
+  const std::set<std::string_view> taps(options.taps.begin(), options.taps.end());
+  for (const auto& name : options.taps) {
+    const auto found = numbers_.find(name);
+    if (found == numbers_.end()) throw Error(ErrorKind::usage, name, "the graph has no such value to tap");
+    if (values[static_cast<size_t>(found->second)].defined()) result.tapped[name] = values[static_cast<size_t>(found->second)];
+  }
+  for (const auto& step : steps_) {
+    auto outputs = run_step(step, values, options);
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      if (step.outputs[i] < 0) continue;
+      if (i >= outputs.size() || !outputs[i].defined())
+        throw Error(ErrorKind::unsupported, describe(*step.node), "its output {} is not computed", i);
+      const std::string& name = step.node->outputs[i];
+      if (options.transform) outputs[i] = options.transform(name, outputs[i]);
+      if (taps.contains(name)) result.tapped[name] = outputs[i];
+      values[static_cast<size_t>(step.outputs[i])] = std::move(outputs[i]);
+    }
+  }
+  for (const auto& output : graph_.outputs) result.outputs.push_back(values[static_cast<size_t>(numbers_.find(output.name)->second)]);
+  return result;
+}
+
+RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const RunOptions& options) {
+  return Program(graph).run(inputs, options);
+}
+
+std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::vector<at::Tensor> inputs;
+  for (const auto& input : graph.inputs) {
+    if (!input.dims) throw Error(ErrorKind::usage, input.name, "the input's rank is not known; give its shape");
+    Shape dims;
+    for (const auto& dim : *input.dims) {
+      if (!dim.fixed() && !dims.empty())
+        throw Error(ErrorKind::usage, input.name, "extent {} of the input is open; give its shape", dims.size());
+      dims.push_back(dim.fixed() ? dim.size : batch);
+    }
+    if (at::isFloatingType(input.dtype))
+      inputs.push_back(at::randn(dims, generator, at::TensorOptions(at::kFloat)).to(input.dtype));
+    else
+      inputs.push_back(at::randint(0, input.dtype == at::kBool ? 2 : 10, dims, generator, at::TensorOptions(at::kLong)).to(input.dtype));
+  }
+  return inputs;
+}
+
+}  // namespace pare

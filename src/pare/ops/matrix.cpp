@@ -1,0 +1,282 @@
+// Matrix products: Gemm, MatMul, Einsum.
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "pare/ops/common.h"
+#include "pare/ops/families.h"
+
+namespace pare {
+namespace {
+namespace matrix {
+
+using Tensors = std::vector<at::Tensor>;
+using at::Tensor;
+
+Tensors gemm(const EvalContext& context) {
+  const Node& node = context.node;
+  Tensor a = context.in(0);
+  Tensor b = context.in(1);
+  if (a.dim() != 2 || b.dim() != 2)
+    throw Error(ErrorKind::shape, describe(node), "operands {} and {} are not matrices", to_string(a.sizes()),
+                to_string(b.sizes()));
+  if (node.integer("transA", 0) != 0) a = a.t();
+  if (node.integer("transB", 0) != 0) b = b.t();
+  const double alpha = node.real("alpha", 1.0);
+  const double beta = node.real("beta", 1.0);
+  if (!context.has(2)) return {alpha == 1.0 ? at::mm(a, b) : at::mm(a, b) * alpha};
+  return {at::addmm(context.in(2), a, b, beta, alpha)};
+}
+
+std::vector<TensorType> infer_gemm(const InferContext& context) {
+  const TensorType& a = context.in(0);
+  const TensorType& b = context.in(1);
+  if (a.rank() != 2 || b.rank() != 2)
+    throw Error(ErrorKind::shape, describe(context.node), "operands {} and {} are not matrices", to_string(a.dims),
+                to_string(b.dims));
+  const bool ta = context.node.integer("transA", 0) != 0;
+  const bool tb = context.node.integer("transB", 0) != 0;
+  if (a.dims[ta ? 0 : 1] != b.dims[tb ? 1 : 0])
+    throw Error(ErrorKind::shape, describe(context.node), "{} columns meet {} rows", a.dims[ta ? 0 : 1],
+                b.dims[tb ? 1 : 0]);
+  return {{a.dtype, {a.dims[ta ? 1 : 0], b.dims[tb ? 0 : 1]}}};
+}
+
+Cost cost_gemm(const CostContext& context) {
+  const bool ta = context.node.integer("transA", 0) != 0;
+  const int64_t macs = context.outputs[0].count() * context.inputs[0].dims[ta ? 0 : 1];
+  return {.macs = macs, .flops = 2 * macs};
+}
+
+void labels_gemm(LabelContext& context) {
+  if (!context.is_parameter(1) || context.node.integer("transA", 0) != 0)
+    return context.freeze_inputs(fmt::format("{} multiplies two computed values", describe(context.node)));
+  const bool tb = context.node.integer("transB", 0) != 0;
+  context.slot(1, tb ? 1 : 0, context.along(0, 1), SlotRole::consumer);
+  const auto out = context.make(context.outputs[0].dims[1]);
+  context.slot(1, tb ? 0 : 1, out, SlotRole::producer);
+  if (context.has(2)) {
+    const Shape& c = context.inputs[2].dims;
+    if (context.is_parameter(2)) {
+      if (!c.empty() && c.back() > 1) context.slot(2, static_cast<int64_t>(c.size()) - 1, out, SlotRole::producer);
+    } else {
+      context.freeze(out, fmt::format("{} adds a computed value", describe(context.node)));
+      context.freeze(context.ids(2), fmt::format("{} adds it to a product", describe(context.node)));
+    }
+  }
+  context.set(0, out, 1);
+}
+
+Tensors matmul(const EvalContext& context) { return {at::matmul(context.in(0), context.in(1))}; }
+
+std::vector<TensorType> infer_matmul(const InferContext& context) {
+  Shape a = context.in(0).dims;
+  Shape b = context.in(1).dims;
+  if (a.empty() || b.empty()) throw Error(ErrorKind::shape, describe(context.node), "an operand is a scalar");
+  const bool row = a.size() == 1;
+  const bool column = b.size() == 1;
+  if (row) a.insert(a.begin(), 1);
+  if (column) b.push_back(1);
+  if (a.back() != b[b.size() - 2])
+    throw Error(ErrorKind::shape, describe(context.node), "{} columns meet {} rows", a.back(), b[b.size() - 2]);
+  Shape y = broadcast_dims({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2}, context.node);
+  if (!row) y.push_back(a[a.size() - 2]);
+  if (!column) y.push_back(b.back());
+  return {{context.in(0).dtype, y}};
+}
+
+Cost cost_matmul(const CostContext& context) {
+  const Shape& a = context.inputs[0].dims;
+  const int64_t macs = context.outputs[0].count() * (a.empty() ? 1 : a.back());
+  return {.macs = macs, .flops = 2 * macs};
+}
+
+bool varies(const Tensor& ids, int64_t axis) {
+  const int64_t a = axis < 0 ? axis + ids.dim() : axis;
+  return ids.defined() && a >= 0 && a < ids.dim() && ids.size(a) > 1;
+}
+
+bool varies_in_batch(const Tensor& ids) {
+  for (int64_t axis = 0; ids.defined() && axis < ids.dim() - 2; ++axis)
+    if (ids.size(axis) > 1) return true;
+  return false;
+}
+
+// x · W with a constant W. Channels of x along the last axis are summed over; the columns of W make new ones. When x
+// carries channels along another axis they go on, and the columns of W stay.
+void labels_times_parameter(LabelContext& context) {
+  const int64_t rank = context.inputs[0].rank();
+  const int64_t w = context.inputs[1].rank();
+  const Tensor& ids = context.ids(0);
+  const bool last = varies(ids, rank - 1);
+  if (ids.defined() && !last) {
+    if (w != 2) return context.freeze_inputs(fmt::format("{} multiplies it in batches", describe(context.node)));
+    return context.set(0, ids);
+  }
+  context.slot(1, w == 1 ? 0 : w - 2, context.along(0, rank - 1), SlotRole::consumer);
+  if (w == 1) return;
+  const auto out = context.make(context.outputs[0].dims.back());
+  context.slot(1, w - 1, out, SlotRole::producer);
+  context.set(0, out, context.outputs[0].rank() - 1);
+}
+
+// W · x with a constant W: the mirror image.
+void labels_parameter_times(LabelContext& context) {
+  const int64_t rank = context.inputs[1].rank();
+  const int64_t w = context.inputs[0].rank();
+  const Tensor& ids = context.ids(1);
+  if (rank < 2 || w != 2) return context.freeze_inputs(fmt::format("{} multiplies it from the left", describe(context.node)));
+  if (ids.defined() && !varies(ids, rank - 2)) return context.set(0, ids);
+  context.slot(0, 1, context.along(1, rank - 2), SlotRole::consumer);
+  const auto out = context.make(context.outputs[0].dims[static_cast<size_t>(rank - 2)]);
+  context.slot(0, 0, out, SlotRole::producer);
+  context.set(0, out, rank - 2);
+}
+
+// One id per batch entry (a head of attention): everything inside an entry is united. [batch…, 1, 1]
+Tensor ids_per_batch(LabelContext& context, size_t input, const std::string& reason) {
+  const Tensor& ids = context.ids(input);
+  const Tensor first = ids.narrow(-1, 0, 1).narrow(-2, 0, 1);
+  context.unite(first.expand(ids.sizes()), ids, reason);
+  return first;
+}
+
+// A · B of two computed values. Where batch axes carry channels (heads), a head lives or dies as a whole; otherwise the
+// channels along the summed axis are united pairwise and those along the outer axes go on.
+void labels_product(LabelContext& context) {
+  const Tensor& a = context.ids(0);
+  const Tensor& b = context.ids(1);
+  if (!a.defined() && !b.defined()) return;
+  const std::string reason = fmt::format("{} multiplies it by what has no channels", describe(context.node));
+  const int64_t rank_a = context.inputs[0].rank();
+  const int64_t rank_b = context.inputs[1].rank();
+  if (rank_a < 2 || rank_b < 2) return context.freeze_inputs(reason);
+  if (varies_in_batch(a) || varies_in_batch(b)) {
+    if (!a.defined() || !b.defined()) return context.freeze_inputs(reason);
+    const Tensor heads_a = ids_per_batch(context, 0, reason);
+    const Tensor heads_b = ids_per_batch(context, 1, reason);
+    context.unite(heads_a, heads_b, reason);
+    return context.set(0, heads_a.dim() >= heads_b.dim() ? heads_a : heads_b);
+  }
+  if (varies(a, -1) || varies(b, -2)) {
+    const auto inner_a = context.along(0, rank_a - 1);
+    const auto inner_b = context.along(1, rank_b - 2);
+    return context.unite(inner_a, inner_b, reason);
+  }
+  const int64_t out = context.outputs[0].rank();
+  if (varies(a, -2) && varies(b, -1)) context.freeze(b, fmt::format("{} crosses two kinds of channels", describe(context.node)));
+  if (varies(a, -2)) return context.set(0, context.along(0, rank_a - 2), out - 2);
+  if (varies(b, -1)) return context.set(0, context.along(1, rank_b - 1), out - 1);
+}
+
+void labels_matmul(LabelContext& context) {
+  if (context.is_parameter(0) && context.is_parameter(1)) return;
+  if (context.is_parameter(1)) return labels_times_parameter(context);
+  if (context.is_parameter(0)) return labels_parameter_times(context);
+  labels_product(context);
+}
+
+Tensors einsum(const EvalContext& context) {
+  std::vector<Tensor> operands(context.inputs.begin(), context.inputs.end());
+  std::string equation = context.node.text("equation", "");
+  std::erase(equation, ' ');
+  return {at::einsum(equation, operands)};
+}
+
+// The extent of every letter of an equation; '.' stands for the axes under an ellipsis, in order.
+struct Letters {
+  std::map<char, int64_t> extent;
+  Shape ellipsis;
+  std::vector<std::string> terms;
+  std::string result;
+};
+
+Letters letters_of(const Node& node, const std::vector<Shape>& operands) {
+  Letters letters;
+  std::string equation = node.text("equation", "");
+  std::erase(equation, ' ');
+  const auto malformed = [&] { return Error(ErrorKind::format, describe(node), "the equation '{}' does not fit", equation); };
+  const size_t arrow = equation.find("->");
+  std::string left = equation.substr(0, arrow);
+  for (size_t at = 0; (at = left.find("...")) != std::string::npos;) left.replace(at, 3, ".");
+  for (size_t start = 0; start <= left.size();) {
+    const size_t comma = std::min(left.find(',', start), left.size());
+    letters.terms.push_back(left.substr(start, comma - start));
+    start = comma + 1;
+  }
+  if (letters.terms.size() != operands.size()) throw malformed();
+  std::map<char, int> uses;
+  for (size_t t = 0; t < operands.size(); ++t) {
+    const std::string& term = letters.terms[t];
+    const auto dots = term.find('.');
+    const size_t named = term.size() - (dots == std::string::npos ? 0 : 1);
+    if (named > operands[t].size() || (dots == std::string::npos && named != operands[t].size())) throw malformed();
+    const size_t hidden = operands[t].size() - named;
+    size_t axis = 0;
+    for (const char c : term) {
+      if (c == '.') {
+        letters.ellipsis = broadcast_dims(letters.ellipsis, {operands[t].begin() + static_cast<int64_t>(axis),
+                                                             operands[t].begin() + static_cast<int64_t>(axis + hidden)}, node);
+        axis += hidden;
+        continue;
+      }
+      auto& extent = letters.extent.emplace(c, operands[t][axis]).first->second;
+      if (extent == 1) extent = operands[t][axis];
+      if (extent != operands[t][axis] && operands[t][axis] != 1) throw malformed();
+      ++uses[c];
+      ++axis;
+    }
+  }
+  if (arrow == std::string::npos) {
+    letters.result = letters.ellipsis.empty() ? "" : ".";
+    for (const auto& [c, n] : uses)
+      if (n == 1) letters.result += c;
+  } else {
+    letters.result = equation.substr(arrow + 2);
+    if (const size_t at = letters.result.find("..."); at != std::string::npos) letters.result.replace(at, 3, ".");
+  }
+  return letters;
+}
+
+std::vector<TensorType> infer_einsum(const InferContext& context) {
+  std::vector<Shape> operands;
+  for (const auto& type : context.types) operands.push_back(type.dims);
+  const Letters letters = letters_of(context.node, operands);
+  TensorType y{context.in(0).dtype, {}};
+  for (const char c : letters.result) {
+    if (c == '.') {
+      y.dims.insert(y.dims.end(), letters.ellipsis.begin(), letters.ellipsis.end());
+    } else {
+      const auto found = letters.extent.find(c);
+      if (found == letters.extent.end())
+        throw Error(ErrorKind::format, describe(context.node), "the result names '{}', which no operand has", c);
+      y.dims.push_back(found->second);
+    }
+  }
+  return {y};
+}
+
+Cost cost_einsum(const CostContext& context) {
+  std::vector<Shape> operands;
+  for (const auto& type : context.inputs) operands.push_back(type.dims);
+  const Letters letters = letters_of(context.node, operands);
+  int64_t macs = TensorType{.dims = letters.ellipsis}.count();
+  for (const auto& [c, extent] : letters.extent) macs *= extent;
+  return {.macs = macs, .flops = 2 * macs};
+}
+
+constexpr OpDef kOps[] = {
+    {.type = "Gemm", .since = 11, .min_inputs = 2, .max_inputs = 3, .evaluate = gemm, .infer = infer_gemm,
+     .cost = cost_gemm, .labels = labels_gemm},
+    {.type = "MatMul", .min_inputs = 2, .max_inputs = 2, .evaluate = matmul, .infer = infer_matmul,
+     .cost = cost_matmul, .labels = labels_matmul},
+    {.type = "Einsum", .since = 12, .min_inputs = 1, .evaluate = einsum, .infer = infer_einsum, .cost = cost_einsum,
+     .labels = labels_frozen},
+};
+
+}  // namespace matrix
+}  // namespace
+
+std::span<const OpDef> matrix_ops() { return matrix::kOps; }
+
+}  // namespace pare

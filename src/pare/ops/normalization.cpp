@@ -1,0 +1,190 @@
+// Normalisations: over the batch, an instance, a layer, a group, neighbouring channels.
+#include <ATen/ATen.h>
+
+#include "pare/ops/common.h"
+#include "pare/ops/families.h"
+
+namespace pare {
+namespace {
+namespace normalization {
+
+using Tensors = std::vector<at::Tensor>;
+using at::Tensor;
+
+int64_t channels_of(const Node& node, const Tensor& x) {
+  if (x.dim() < 2) throw Error(ErrorKind::shape, describe(node), "input {} has no channel axis", to_string(x.sizes()));
+  return x.size(1);
+}
+
+void check_per_channel(const EvalContext& context, size_t first, size_t last) {
+  const int64_t channels = channels_of(context.node, context.in(0));
+  for (size_t i = first; i <= last; ++i)
+    if (context.in(i).numel() != channels)
+      throw Error(ErrorKind::shape, describe(context.node), "input {} has {} values for {} channels", i,
+                  context.in(i).numel(), channels);
+}
+
+// Inputs X, scale, B, mean, var. In training the batch's own statistics normalise, and the running ones move towards
+// them: ONNX's momentum is the part that stays.
+Tensors batch_norm(const EvalContext& context) {
+  check_per_channel(context, 1, 4);
+  const Tensor& x = context.in(0);
+  const double epsilon = context.node.real("epsilon", 1e-5);
+  const double keep = context.node.real("momentum", 0.9);
+  const bool by_node = context.node.integer("training_mode", 0) != 0;
+  if (!context.training && !by_node)
+    return {at::batch_norm(x, context.in(1), context.in(2), context.in(3), context.in(4), false, 0, epsilon, false)};
+
+  auto [y, mean, inverse_std] =
+      at::native_batch_norm(x, context.in(1), context.in(2), Tensor(), Tensor(), true, 0, epsilon);
+  if (!context.update && !by_node) return {y};
+  const at::NoGradGuard no_grad;
+  const Tensor variance = inverse_std.pow(-2) - epsilon;
+  const auto count = static_cast<double>(x.numel() / std::max<int64_t>(x.size(1), 1));
+  const auto moved = [&](const Tensor& running, const Tensor& now) { return running * keep + now * (1 - keep); };
+  if (context.update) {  // the running variance is that of the population the batch is drawn from
+    context.update(3, moved(context.in(3), mean));
+    context.update(4, moved(context.in(4), variance * (count / std::max(count - 1, 1.0))));
+  }
+  return {y, moved(context.in(3), mean), moved(context.in(4), variance)};
+}
+
+std::vector<TensorType> infer_batch_norm(const InferContext& context) {
+  return {context.in(0), context.in(3), context.in(4)};
+}
+
+// Parameters from input `first` to `last` scale or shift the channels of axis 1.
+void label_per_channel(LabelContext& context, size_t first, size_t last) {
+  if (!context.ids(0).defined()) return;
+  const auto ids = context.along(0, 1);
+  for (size_t i = first; i <= last && i < context.inputs.size(); ++i) {
+    if (!context.has(i)) continue;
+    if (context.is_parameter(i)) context.slot(i, 0, ids, SlotRole::pass);
+    else context.freeze(ids, fmt::format("{} takes computed parameters", describe(context.node)));
+  }
+  context.set(0, ids, 1);
+}
+
+void labels_batch_norm(LabelContext& context) { label_per_channel(context, 1, 4); }
+void labels_instance_norm(LabelContext& context) { label_per_channel(context, 1, 2); }
+
+Tensors instance_norm(const EvalContext& context) {
+  check_per_channel(context, 1, 2);
+  return {at::instance_norm(context.in(0), context.in(1), context.in(2), Tensor(), Tensor(), true, 0,
+                            context.node.real("epsilon", 1e-5), false)};
+}
+
+std::vector<int64_t> trailing_axes(const Node& node, int64_t rank) {
+  std::vector<int64_t> axes;
+  for (int64_t a = normalized_axis(node.integer("axis", -1), rank, node); a < rank; ++a) axes.push_back(a);
+  return axes;
+}
+
+Tensors layer_norm(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  Shape normalized;
+  for (const int64_t axis : trailing_axes(context.node, x.dim())) normalized.push_back(x.size(axis));
+  const Tensor scale = context.in(1).expand(normalized);
+  const Tensor bias = context.has(2) ? context.in(2).expand(normalized) : Tensor();
+  auto [y, mean, inverse_std] =
+      at::native_layer_norm(x, normalized, scale, bias, context.node.real("epsilon", 1e-5));
+  return {y, mean, inverse_std};
+}
+
+std::vector<TensorType> infer_layer_norm(const InferContext& context) {
+  TensorType statistics = context.in(0);
+  for (const int64_t axis : trailing_axes(context.node, statistics.rank())) statistics.dims[static_cast<size_t>(axis)] = 1;
+  return {context.in(0), statistics, statistics};
+}
+
+void labels_layer_norm(LabelContext& context) {
+  labels_mixed_along(context, trailing_axes(context.node, context.inputs[0].rank()));
+}
+
+// `per_group`: scale and bias have one value per group (opset 18) instead of one per channel.
+Tensors group_norm(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const int64_t channels = channels_of(context.node, x);
+  const int64_t groups = context.node.integer("num_groups", 1);
+  if (groups <= 0 || channels % groups != 0)
+    throw Error(ErrorKind::shape, describe(context.node), "{} channels do not form {} groups", channels, groups);
+  Tensor scale = context.in(1);
+  Tensor bias = context.in(2);
+  if (context.node.integer("per_group", 0) != 0) {
+    scale = scale.repeat_interleave(channels / groups);
+    bias = bias.repeat_interleave(channels / groups);
+  }
+  if (scale.numel() != channels || bias.numel() != channels)
+    throw Error(ErrorKind::shape, describe(context.node), "{} scales and {} biases for {} channels", scale.numel(),
+                bias.numel(), channels);
+  return {at::group_norm(x, groups, scale, bias, context.node.real("epsilon", 1e-5), false)};
+}
+
+void labels_channels_mixed(LabelContext& context) { labels_mixed_along(context, {1}); }
+
+// y = x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels.
+Tensors lrn(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const int64_t channels = channels_of(context.node, x);
+  const int64_t size = context.node.integer("size", 1);
+  if (size <= 0 || size > (1 << 20)) throw Error(ErrorKind::format, describe(context.node), "size is {}", size);
+  const int64_t before = (size - 1) / 2;
+  std::vector<int64_t> pads(static_cast<size_t>(2 * (x.dim() - 1)), 0);
+  pads[pads.size() - 2] = before;
+  pads[pads.size() - 1] = size - 1 - before;
+  const Tensor squares = at::constant_pad_nd(x * x, pads, 0);
+  Tensor sum = squares.narrow(1, 0, channels);
+  for (int64_t k = 1; k < size; ++k) sum = sum + squares.narrow(1, k, channels);
+  const double alpha = context.node.real("alpha", 1e-4) / static_cast<double>(size);
+  return {x / at::pow(sum * alpha + context.node.real("bias", 1.0), context.node.real("beta", 0.75))};
+}
+
+Tensors mean_variance(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const auto axes = normalized_axes(context.node.integers("axes", {0, 2, 3}), x.dim(), context.node);
+  const Tensor centred = x - x.mean(axes, true);
+  return {centred / (at::sqrt(centred.square().mean(axes, true)) + 1e-9)};
+}
+
+void labels_mean_variance(LabelContext& context) {
+  labels_mixed_along(context, normalized_axes(context.node.integers("axes", {0, 2, 3}), context.inputs[0].rank(), context.node));
+}
+
+Tensors lp_norm(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const int64_t axis = normalized_axis(context.node.integer("axis", -1), x.dim(), context.node);
+  const int64_t p = context.node.integer("p", 2);
+  const Tensor norm = p == 1 ? x.abs().sum(axis, true) : at::sqrt(x.square().sum(axis, true));
+  return {at::where(norm == 0, at::zeros_like(x), x / norm)};
+}
+
+void labels_lp_norm(LabelContext& context) {
+  labels_same(context);  // removed channels count as zeros in the norm
+}
+
+Cost cost_normalize(const CostContext& context) { return {.flops = 4 * context.outputs[0].count()}; }
+Cost cost_batch_norm(const CostContext& context) { return {.flops = 2 * context.outputs[0].count()}; }
+
+constexpr OpDef kOps[] = {
+    {.type = "BatchNormalization", .since = 9, .min_inputs = 5, .max_inputs = 5, .evaluate = batch_norm,
+     .infer = infer_batch_norm, .cost = cost_batch_norm, .labels = labels_batch_norm},
+    {.type = "InstanceNormalization", .min_inputs = 3, .max_inputs = 3, .evaluate = instance_norm,
+     .infer = infer_same, .cost = cost_normalize, .labels = labels_instance_norm},
+    {.type = "LayerNormalization", .since = 17, .min_inputs = 2, .max_inputs = 3, .evaluate = layer_norm,
+     .infer = infer_layer_norm, .cost = cost_normalize, .labels = labels_layer_norm},
+    {.type = "GroupNormalization", .since = 18, .min_inputs = 3, .max_inputs = 3, .evaluate = group_norm,
+     .infer = infer_same, .cost = cost_normalize, .labels = labels_channels_mixed},
+    {.type = "LRN", .min_inputs = 1, .max_inputs = 1, .evaluate = lrn, .infer = infer_same, .cost = cost_normalize,
+     .labels = labels_channels_mixed},
+    {.type = "MeanVarianceNormalization", .since = 9, .min_inputs = 1, .max_inputs = 1, .evaluate = mean_variance,
+     .infer = infer_same, .cost = cost_normalize, .labels = labels_mean_variance},
+    {.type = "LpNormalization", .min_inputs = 1, .max_inputs = 1, .evaluate = lp_norm, .infer = infer_same,
+     .cost = cost_normalize, .labels = labels_lp_norm},
+};
+
+}  // namespace normalization
+}  // namespace
+
+std::span<const OpDef> normalization_ops() { return normalization::kOps; }
+
+}  // namespace pare

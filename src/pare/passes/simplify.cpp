@@ -1,0 +1,149 @@
+#include "pare/passes/simplify.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "pare/analysis/shapes.h"
+#include "pare/core/error.h"
+
+namespace pare {
+
+namespace {
+
+// Two readings of the shapes, under different extents of what is open. What is equal in both does not depend on it.
+struct Probes {
+  Shapes a;
+  Shapes b;
+  explicit Probes(const Graph& graph)
+      : a(infer_shapes(graph, {.batch = 2, .open = 224})), b(infer_shapes(graph, {.batch = 3, .open = 256})) {}
+};
+
+// Folding may not blow the model up: a result may be as large as what it is made from, or small.
+bool worth_storing(const Node& node, const Graph& graph, int64_t count) {
+  int64_t given = 0;
+  for (const auto& input : node.inputs)
+    if (!input.empty()) given += graph.tensor(input).numel();
+  return count <= std::max<int64_t>(given, 1 << 16);
+}
+
+bool all_constant(const Node& node, const Graph& graph) {
+  if (!node.captures.empty()) return false;
+  for (const auto& input : node.inputs)
+    if (!input.empty() && !graph.is_constant(input)) return false;
+  return true;
+}
+
+// Evaluates a node of constant inputs; false when it has to stay.
+bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
+  const OpDef* op = find_op(node);
+  if (op == nullptr || node.op == "Dropout" || node.op.starts_with("Random") || node.op == "Bernoulli" || !all_constant(node, graph)) return false;
+  for (const auto& output : node.outputs) {
+    const TensorType* type = shapes.find(output);
+    if (!output.empty() && (type == nullptr || !worth_storing(node, graph, type->count()))) return false;
+  }
+  std::vector<at::Tensor> inputs;
+  for (const auto& input : node.inputs) inputs.push_back(input.empty() ? at::Tensor() : graph.tensor(input));
+  std::vector<at::Tensor> outputs;
+  try {
+    outputs = op->evaluate({.node = node, .inputs = inputs});
+  } catch (const Error&) {
+    return false;  // the run will say what is wrong
+  } catch (const c10::Error&) {
+    return false;
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (!node.outputs[i].empty() && (i >= outputs.size() || !outputs[i].defined())) return false;
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    if (!node.outputs[i].empty()) graph.tensors[node.outputs[i]] = outputs[i].contiguous();
+  return true;
+}
+
+// A value that both probes know and agree on is a constant.
+bool fold_by_shape(const Node& node, Graph& graph, const Probes& probes) {
+  std::vector<at::Tensor> known;
+  for (const auto& output : node.outputs) {
+    const auto a = probes.a.values.find(output);
+    const auto b = probes.b.values.find(output);
+    if (a == probes.a.values.end() || b == probes.b.values.end()) return false;
+    if (a->second.scalar_type() != b->second.scalar_type() || !a->second.equal(b->second)) return false;
+    known.push_back(a->second);
+  }
+  for (size_t i = 0; i < known.size(); ++i) graph.tensors[node.outputs[i]] = known[i].contiguous();
+  return !known.empty();
+}
+
+// A Reshape to a computed shape of which only one entry varies with the batch: that entry copies an extent of the input
+// (0) or takes what is left (−1).
+void fix_reshape(Node& node, Graph& graph, const Probes& probes) {
+  if (node.op != "Reshape" || graph.is_constant(node.inputs.at(1)) || node.integer("allowzero", 0) != 0) return;
+  const auto a = probes.a.values.find(node.inputs[1]);
+  const auto b = probes.b.values.find(node.inputs[1]);
+  const TensorType* in_a = probes.a.find(node.inputs[0]);
+  const TensorType* in_b = probes.b.find(node.inputs[0]);
+  if (a == probes.a.values.end() || b == probes.b.values.end() || in_a == nullptr || in_b == nullptr) return;
+  if (a->second.sizes() != b->second.sizes() || a->second.dim() != 1) return;
+  at::Tensor shape = a->second.to(at::kLong).clone();
+  const at::Tensor other = b->second.to(at::kLong);
+  bool open = shape.eq(-1).any().item<bool>();
+  for (int64_t i = 0; i < shape.numel(); ++i) {
+    const int64_t x = shape[i].item<int64_t>();
+    const int64_t y = other[i].item<int64_t>();
+    if (x == y) continue;
+    const auto axis = static_cast<size_t>(i);
+    if (axis < in_a->dims.size() && in_a->dims[axis] == x && in_b->dims[axis] == y) {
+      shape[i] = 0;
+    } else if (!open) {
+      shape[i] = -1;
+      open = true;
+    } else {
+      return;
+    }
+  }
+  node.inputs[1] = fresh_name(graph, node.name + "_shape");
+  graph.tensors[node.inputs[1]] = shape;
+}
+
+// Old softmaxes flatten everything from their axis on; along the last axis that changes nothing.
+void drop_flatten_marker(Node& node, const Probes& probes) {
+  if (!node.has("flatten")) return;
+  const TensorType* type = probes.a.find(node.inputs.at(0));
+  if (type == nullptr) return;
+  const int64_t axis = node.integer("axis", 1);
+  if (axis == type->rank() - 1 || axis == -1) node.attributes.erase("flatten");
+}
+
+// Readers of an Identity read its source.
+Graph remove_identities(Graph graph) {
+  std::set<std::string> outputs;
+  for (const auto& output : graph.outputs) outputs.insert(output.name);
+  for (const auto& node : graph.nodes) outputs.insert(node.captures.begin(), node.captures.end());
+  std::map<std::string, std::string> source;
+  for (auto& node : graph.nodes) {
+    for (auto& input : node.inputs)
+      if (const auto found = source.find(input); found != source.end()) input = found->second;
+    if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 && !outputs.contains(node.outputs.at(0)))
+      source[node.outputs[0]] = node.inputs[0];
+  }
+  return graph;
+}
+
+Graph fold(const Graph& original) {
+  Graph graph = original;
+  const Probes probes(graph);
+  std::vector<Node> kept;
+  for (Node node : graph.nodes) {
+    if (fold_node(node, graph, probes.a) || fold_by_shape(node, graph, probes)) continue;
+    fix_reshape(node, graph, probes);
+    drop_flatten_marker(node, probes);
+    kept.push_back(std::move(node));
+  }
+  graph.nodes = std::move(kept);
+  return graph;
+}
+
+}  // namespace
+
+Graph simplify(const Graph& graph) { return remove_unused(fold(remove_identities(graph))); }
+
+}  // namespace pare

@@ -1,0 +1,69 @@
+#include "pare/workflow/compare.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+#include "pare/io/onnx/tensor_pb.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+Difference compare_tensors(const std::string& name, const at::Tensor& found, const at::Tensor& expected, const Tolerance& tolerance) {
+  Difference difference{.name = name};
+  if (found.sizes() != expected.sizes() || found.scalar_type() != expected.scalar_type()) {
+    difference.problem = fmt::format("found {}, expected {}", to_string(TensorType{found.scalar_type(), found.sizes().vec()}),
+                                     to_string(TensorType{expected.scalar_type(), expected.sizes().vec()}));
+    return difference;
+  }
+  if (found.numel() == 0) return difference;
+  const at::Tensor a = found.to(at::kDouble);
+  const at::Tensor b = expected.to(at::kDouble);
+  const at::Tensor same = (a == b) | (at::isnan(a) & at::isnan(b));
+  const at::Tensor distance = at::where(same, at::zeros_like(a), at::abs(a - b));
+  const at::Tensor bound = tolerance.absolute + tolerance.relative * at::abs(b);
+  difference.outside = at::logical_not(same | (distance <= bound)).sum().item<int64_t>();
+  difference.largest = at::nan_to_num(distance, INFINITY, INFINITY).max().item<double>();
+  const double scale = at::nan_to_num(at::abs(b), 0, 0, 0).max().item<double>();
+  difference.relative_to_largest = difference.largest == 0 ? 0 : difference.largest / std::max(scale, 1e-30);
+  return difference;
+}
+
+std::vector<Difference> compare_models(const Graph& a, const Graph& b, const std::vector<std::vector<at::Tensor>>& samples, const Tolerance& tolerance) {
+  const at::NoGradGuard no_grad;
+  if (a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size())
+    throw Error(ErrorKind::usage, "verify", "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(), b.inputs.size(), a.outputs.size(), b.outputs.size());
+  const Program first(a);
+  const Program second(b);
+  std::vector<Difference> worst(a.outputs.size());
+  for (const auto& inputs : samples) {
+    const auto expected = first.run(inputs).outputs;
+    const auto found = second.run(inputs).outputs;
+    for (size_t i = 0; i < worst.size(); ++i) {
+      const Difference now = compare_tensors(a.outputs[i].name, found[i], expected[i], tolerance);
+      if (worst[i].name.empty() || !now.problem.empty() || now.largest > worst[i].largest || now.outside > worst[i].outside) worst[i] = now;
+    }
+  }
+  return worst;
+}
+
+std::vector<Difference> check_test_data(const Graph& graph, const fs::path& directory, const Tolerance& tolerance) {
+  const at::NoGradGuard no_grad;
+  const Program program(graph);
+  std::vector<Difference> differences;
+  for (int set = 0;; ++set) {
+    const fs::path folder = directory / fmt::format("test_data_set_{}", set);
+    if (!fs::is_directory(folder)) break;
+    std::vector<at::Tensor> inputs;
+    for (size_t i = 0; i < graph.inputs.size(); ++i) inputs.push_back(read_tensor_pb(folder / fmt::format("input_{}.pb", i)));
+    const auto outputs = program.run(inputs).outputs;
+    for (size_t i = 0; i < outputs.size(); ++i)
+      differences.push_back(compare_tensors(graph.outputs[i].name, outputs[i], read_tensor_pb(folder / fmt::format("output_{}.pb", i)), tolerance));
+  }
+  if (differences.empty()) throw Error(ErrorKind::file, directory.string(), "has no test_data_set_0 with inputs and outputs");
+  return differences;
+}
+
+}  // namespace pare

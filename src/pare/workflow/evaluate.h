@@ -1,0 +1,30 @@
+// Accuracy of models on a data set.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+#include "pare/data/dataset.h"
+#include "pare/metrics/accuracy.h"
+
+namespace pare {
+
+struct EvaluateOptions {
+  int64_t batch = 250;
+  bool ensemble = false;                         // also the average of the models' class probabilities
+  std::function<void(int64_t done, int64_t all)> progress;
+};
+
+struct Evaluation {
+  std::vector<ClassificationMetrics> models;  // in their order; the ensemble last where asked for
+  double seconds = 0;                         // of the loop: loading of batches included, of models not
+  int64_t samples = 0;
+};
+
+// Batch norms are folded before the run. Error{shape} when a model does not take the data's images or has fewer outputs
+// than the data has classes.
+Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options = {});
+
+}  // namespace pare

@@ -1,0 +1,132 @@
+#include "pare/workflow/model.h"
+
+#include <ATen/ATen.h>
+
+#include <charconv>
+#include <chrono>
+
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/io/onnx/read.h"
+#include "pare/io/onnx/write.h"
+#include "pare/io/safetensors.h"
+#include "pare/io/weights.h"
+#include "pare/passes/pipeline.h"
+#include "pare/passes/simplify.h"
+#include "pare/zoo/match.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+void ModelOptions::describe(OptionVisitor& options) {
+  Choices names;
+  for (const auto& info : architectures()) names.push_back(info.name);
+  options.field("arch", arch, "architecture of a file that holds only weights", names);
+  options.field("activation", activation, "activation of --arch",
+                {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
+  options.field("width", width, "width multiplier of --arch");
+  options.field("classes", classes, "number of classes of --arch");
+  options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution", {"", "a", "b"});
+  options.field("image", image, "channels, height and width of the input of --arch");
+  options.field("input-shape", input_shape, "NAME=1x3x224x224, for inputs whose extents are open");
+}
+
+std::vector<int64_t> parse_extents(const std::string& text, const std::string& where) {
+  std::vector<int64_t> extents;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find_first_of("x,", start), text.size());
+    int64_t value = 0;
+    const auto [last, failed] = std::from_chars(text.data() + start, text.data() + end, value);
+    if (failed != std::errc() || last != text.data() + end || value < 0)
+      throw Error(ErrorKind::usage, where, "'{}' is not a list of extents such as 1x3x224x224", text);
+    extents.push_back(value);
+    start = end + 1;
+  }
+  return extents;
+}
+
+ShapeOptions ModelOptions::shapes() const {
+  ShapeOptions result;
+  for (const auto& entry : input_shape) {
+    const size_t equals = entry.find('=');
+    if (equals == std::string::npos)
+      throw Error(ErrorKind::usage, "--input-shape", "expected NAME=1x3x224x224, found '{}'", entry);
+    result.inputs[entry.substr(0, equals)] = parse_extents(entry.substr(equals + 1), "--input-shape");
+  }
+  return result;
+}
+
+namespace {
+
+Graph zoo_graph(const ModelOptions& options, uint64_t seed) {
+  ArchOptions arch{.activation = options.activation, .width = options.width, .classes = options.classes,
+                   .input = options.image, .shortcut = options.shortcut};
+  Graph graph = build(options.arch, arch, seed);
+  graph.metadata["pare.arch"] = options.arch;
+  return graph;
+}
+
+bool is_onnx(const std::string& path) {
+  const std::string extension = fs::path(path).extension();
+  return extension == ".onnx" || extension == ".pb" || extension == ".ort";
+}
+
+Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint64_t seed, std::vector<std::string>& notes) {
+  if (options.arch.empty())
+    throw Error(ErrorKind::usage, path, "holds weights without a network; name it with --arch (pare --help lists them)");
+  const NamedTensors weights = read_weights(path);
+  MatchReport report;
+  Graph graph = with_weights(zoo_graph(options, seed), weights.tensors, report);
+  if (!report.prefix.empty()) notes.push_back(fmt::format("took the prefix '{}' off the names", report.prefix));
+  if (!report.ignored.empty()) notes.push_back(fmt::format("ignored {} tensors without a place: {}", report.ignored.size(), fmt::join(report.ignored, ", ")));
+  for (const auto& ignored : weights.ignored) notes.push_back("did not read " + ignored);
+  for (const auto& [key, value] : weights.metadata) graph.metadata[key] = value;
+  return graph;
+}
+
+}  // namespace
+
+Model load_model(const std::string& path, const ModelOptions& options, uint64_t seed) {
+  const auto start = std::chrono::steady_clock::now();
+  Model model{.path = path};
+  if (path.empty()) {
+    if (options.arch.empty()) throw Error(ErrorKind::usage, "model", "name a file, or an architecture with --arch");
+    model.graph = zoo_graph(options, seed);
+  } else if (is_onnx(path)) {
+    model.graph = read_onnx(path);
+  } else {
+    model.graph = with_checkpoint(path, options, seed, model.notes);
+  }
+  Pipeline pipeline;
+  model.graph = pipeline.run("simplify", simplify, model.graph);
+  model.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return model;
+}
+
+void check_output(const fs::path& path, bool force) {
+  const std::string extension = path.extension();
+  if (extension != ".onnx" && extension != ".safetensors")
+    throw Error(ErrorKind::usage, path.string(), "expected a name that ends in .onnx or .safetensors");
+  check_writable(path, force);
+}
+
+std::vector<std::string> save_model(const Graph& graph, const fs::path& path, const SaveOptions& options) {
+  check_output(path, options.force);
+  if (path.extension() == ".safetensors") {
+    NamedTensors weights;
+    weights.metadata = graph.metadata;
+    for (const auto& name : state_names(graph)) weights.tensors.emplace_back(name, graph.tensor(name).contiguous());
+    write_safetensors(path, weights);
+    return {};
+  }
+  const WriteReport report = write_onnx(graph, path, {.opset = options.opset});
+  std::vector<std::string> notes;
+  if (report.opset != options.opset)
+    notes.push_back(fmt::format("wrote opset {} instead of {}: needed by {}", report.opset, options.opset, fmt::join(report.raised_by, ", ")));
+  return notes;
+}
+
+}  // namespace pare

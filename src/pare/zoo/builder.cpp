@@ -1,0 +1,183 @@
+#include "pare/zoo/builder.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <utility>
+
+#include "pare/core/error.h"
+
+namespace pare {
+namespace {
+
+constexpr const char* kOutputName = "logits";
+
+// The extent of a sliding window's output, or Error{shape} when the window does not fit.
+int64_t window_extent(const std::string& name, int64_t extent, int64_t kernel, int64_t stride, int64_t pad) {
+  if (extent + 2 * pad < kernel)
+    throw Error(ErrorKind::shape, name, "a window of {} does not fit into {} pixels: the input is too small", kernel,
+                extent + 2 * pad);
+  return (extent + 2 * pad - kernel) / stride + 1;
+}
+
+std::vector<int64_t> require_image(const BuiltValue& x, const std::string& name) {
+  if (x.shape.size() != 3)
+    throw Error(ErrorKind::shape, name, "expected channels, height and width, found {} extents", x.shape.size());
+  return x.shape;
+}
+
+Node activation_node(const std::string& name, const std::string& kind) {
+  if (kind == "relu") return {.name = name, .op = "Relu"};
+  if (kind == "tanh") return {.name = name, .op = "Tanh"};
+  if (kind == "softsign") return {.name = name, .op = "Softsign"};
+  if (kind == "elu") return {.name = name, .op = "Elu", .attributes = {{"alpha", 1.0}}};
+  if (kind == "selu") return {.name = name, .op = "Selu"};
+  if (kind == "leaky-relu") return {.name = name, .op = "LeakyRelu", .attributes = {{"alpha", 0.01}}};
+  if (kind == "hardswish") return {.name = name, .op = "HardSwish"};
+  throw Error(ErrorKind::usage, "activation",
+              "'{}' is unknown, expected relu, tanh, softsign, elu, selu, leaky-relu or hardswish", kind);
+}
+
+}  // namespace
+
+GraphBuilder::GraphBuilder(std::string name, std::vector<int64_t> input_shape) {
+  graph_.name = std::move(name);
+  std::vector<Dim> dims = {{-1, "N"}};
+  for (const int64_t extent : input_shape) dims.push_back({extent, ""});
+  graph_.inputs.push_back({"input", at::kFloat, std::move(dims)});
+}
+
+BuiltValue GraphBuilder::input() const {
+  BuiltValue value{graph_.inputs.front().name, {}};
+  for (const Dim& dim : *graph_.inputs.front().dims)
+    if (dim.fixed()) value.shape.push_back(dim.size);
+  return value;
+}
+
+BuiltValue GraphBuilder::append(Node node, std::vector<int64_t> shape) {
+  node.outputs = {node.name};
+  graph_.nodes.push_back(std::move(node));
+  return {graph_.nodes.back().name, std::move(shape)};
+}
+
+std::string GraphBuilder::parameter(const std::string& name, const std::vector<int64_t>& shape) {
+  graph_.tensors[name] = at::zeros(shape, at::kFloat);
+  return name;
+}
+
+std::string GraphBuilder::constant(const std::string& name, const std::vector<int64_t>& values) {
+  graph_.tensors[name] = at::tensor(values, at::kLong);
+  return name;
+}
+
+BuiltValue GraphBuilder::conv(const BuiltValue& x, const std::string& name, int64_t out, int64_t kernel,
+                              ConvOptions options) {
+  const auto shape = require_image(x, name);
+  const auto [stride, pad, groups, bias] = options;
+  if (x.channels() % groups != 0 || out % groups != 0)
+    throw Error(ErrorKind::shape, name, "{} groups divide neither {} nor {} channels", groups, x.channels(), out);
+  Node node{.name = name, .op = "Conv"};
+  node.inputs = {x.name, parameter(name + ".weight", {out, x.channels() / groups, kernel, kernel})};
+  if (bias) node.inputs.push_back(parameter(name + ".bias", {out}));
+  node.attributes = {{"kernel_shape", std::vector<int64_t>{kernel, kernel}},
+                     {"strides", std::vector<int64_t>{stride, stride}},
+                     {"pads", std::vector<int64_t>{pad, pad, pad, pad}},
+                     {"dilations", std::vector<int64_t>{1, 1}},
+                     {"group", groups}};
+  return append(std::move(node), {out, window_extent(name, shape[1], kernel, stride, pad),
+                                  window_extent(name, shape[2], kernel, stride, pad)});
+}
+
+BuiltValue GraphBuilder::batch_norm(const BuiltValue& x, const std::string& name) {
+  Node node{.name = name, .op = "BatchNormalization", .inputs = {x.name}};
+  for (const char* part : {".weight", ".bias", ".running_mean", ".running_var"})
+    node.inputs.push_back(parameter(name + part, {x.channels()}));
+  node.attributes = {{"epsilon", 1e-5}, {"momentum", 0.9}};  // ONNX keeps 0.9 of the old statistics, PyTorch's 0.1
+  return append(std::move(node), x.shape);
+}
+
+BuiltValue GraphBuilder::linear(const BuiltValue& x, const std::string& name, int64_t out, bool bias) {
+  if (x.shape.size() != 1)
+    throw Error(ErrorKind::shape, name, "expected features, found {} extents: flatten first", x.shape.size());
+  Node node{.name = name, .op = "Gemm"};
+  node.inputs = {x.name, parameter(name + ".weight", {out, x.channels()})};
+  if (bias) node.inputs.push_back(parameter(name + ".bias", {out}));
+  node.attributes = {{"transB", int64_t{1}}};
+  return append(std::move(node), {out});
+}
+
+BuiltValue GraphBuilder::activation(const BuiltValue& x, const std::string& name, const std::string& kind) {
+  Node node = activation_node(name, kind);
+  node.inputs = {x.name};
+  return append(std::move(node), x.shape);
+}
+
+BuiltValue GraphBuilder::pool(const BuiltValue& x, const std::string& name, std::string_view op, PoolOptions options) {
+  const auto shape = require_image(x, name);
+  const auto [kernel, stride, pad] = options;
+  Node node{.name = name, .op = std::string(op), .inputs = {x.name}};
+  node.attributes = {{"kernel_shape", std::vector<int64_t>{kernel, kernel}},
+                     {"strides", std::vector<int64_t>{stride, stride}},
+                     {"pads", std::vector<int64_t>{pad, pad, pad, pad}}};
+  return append(std::move(node), {x.channels(), window_extent(name, shape[1], kernel, stride, pad),
+                                  window_extent(name, shape[2], kernel, stride, pad)});
+}
+
+BuiltValue GraphBuilder::max_pool(const BuiltValue& x, const std::string& name, PoolOptions options) {
+  return pool(x, name, "MaxPool", options);
+}
+
+BuiltValue GraphBuilder::average_pool(const BuiltValue& x, const std::string& name, PoolOptions options) {
+  return pool(x, name, "AveragePool", options);
+}
+
+BuiltValue GraphBuilder::global_average_pool(const BuiltValue& x, const std::string& name) {
+  return append({.name = name, .op = "GlobalAveragePool", .inputs = {x.name}}, {require_image(x, name)[0], 1, 1});
+}
+
+BuiltValue GraphBuilder::flatten(const BuiltValue& x, const std::string& name) {
+  int64_t features = 1;
+  for (const int64_t extent : x.shape) features *= extent;
+  return append({.name = name, .op = "Flatten", .inputs = {x.name}, .attributes = {{"axis", int64_t{1}}}}, {features});
+}
+
+BuiltValue GraphBuilder::dropout(const BuiltValue& x, const std::string& name, double ratio) {
+  if (ratio == 0.0) return x;
+  graph_.tensors[name + ".ratio"] = at::full({}, ratio, at::kFloat);
+  return append({.name = name, .op = "Dropout", .inputs = {x.name, name + ".ratio"}}, x.shape);
+}
+
+BuiltValue GraphBuilder::add(const BuiltValue& a, const BuiltValue& b, const std::string& name) {
+  if (a.shape != b.shape)
+    throw Error(ErrorKind::shape, name, "Add joins [{}] with [{}]", fmt::join(a.shape, ", "), fmt::join(b.shape, ", "));
+  return append({.name = name, .op = "Add", .inputs = {a.name, b.name}}, a.shape);
+}
+
+BuiltValue GraphBuilder::subsample(const BuiltValue& x, const std::string& name, int64_t stride) {
+  const auto shape = require_image(x, name);
+  constexpr int64_t end = std::numeric_limits<int64_t>::max();
+  Node node{.name = name, .op = "Slice"};
+  node.inputs = {x.name, constant(name + ".starts", {0, 0}), constant(name + ".ends", {end, end}),
+                 constant(name + ".axes", {2, 3}), constant(name + ".steps", {stride, stride})};
+  return append(std::move(node), {shape[0], (shape[1] - 1) / stride + 1, (shape[2] - 1) / stride + 1});
+}
+
+BuiltValue GraphBuilder::pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t behind) {
+  const auto shape = require_image(x, name);
+  Node node{.name = name, .op = "Pad", .attributes = {{"mode", std::string("constant")}}};
+  node.inputs = {x.name, constant(name + ".pads", {0, before, 0, 0, 0, behind, 0, 0})};
+  return append(std::move(node), {before + shape[0] + behind, shape[1], shape[2]});
+}
+
+Graph GraphBuilder::finish(const BuiltValue& x) && {
+  for (Node& node : graph_.nodes)
+    for (auto* names : {&node.inputs, &node.outputs})
+      for (std::string& name : *names)
+        if (name == x.name) name = kOutputName;
+  std::vector<Dim> dims = {{-1, "N"}};
+  for (const int64_t extent : x.shape) dims.push_back({extent, ""});
+  graph_.outputs = {{kOutputName, at::kFloat, std::move(dims)}};
+  return std::move(graph_);
+}
+
+}  // namespace pare

@@ -1,0 +1,71 @@
+#include "pare/zoo/init.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <set>
+
+namespace pare {
+namespace {
+
+class Initializer {
+ public:
+  Initializer(Graph& graph, uint64_t seed)
+      : graph_(graph), generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+
+  void node(const Node& node) {
+    if (node.op == "Conv") return layer(node, /*input_axis=*/1);
+    if (node.op == "Gemm") return layer(node, node.integer("transB", 0) != 0 ? 1 : 0);
+    if (node.op == "MatMul") return layer(node, 0);
+    if (node.op != "BatchNormalization") return;
+    fill(node, 1, 1.0);
+    fill(node, 2, 0.0);
+    fill(node, 3, 0.0);
+    fill(node, 4, 1.0);
+  }
+
+ private:
+  // The tensor behind input `i`, or nullptr when the graph does not carry it or it has its values already.
+  at::Tensor* fresh(const Node& node, size_t i) {
+    if (!node.has_input(i)) return nullptr;
+    const auto found = graph_.tensors.find(node.inputs[i]);
+    if (found == graph_.tensors.end() || !found->second.is_floating_point()) return nullptr;
+    return done_.insert(found->first).second ? &found->second : nullptr;
+  }
+
+  void layer(const Node& node, int64_t input_axis) {
+    const auto weight = node.has_input(1) ? graph_.tensors.find(node.inputs[1]) : graph_.tensors.end();
+    if (weight == graph_.tensors.end() || weight->second.dim() < 2) return;
+    double fan_in = static_cast<double>(weight->second.size(input_axis));
+    for (int64_t axis = 2; axis < weight->second.dim(); ++axis)
+      fan_in *= static_cast<double>(weight->second.size(axis));
+    // PyTorch's own steps, so that the last bit agrees: gain(a) = √(2 / (1 + a²)), bound = √3 · gain / √fan_in.
+    const double a = std::sqrt(5.0);
+    const double gain = std::sqrt(2.0 / (1 + a * a));
+    draw(node, 1, std::sqrt(3.0) * (gain / std::sqrt(fan_in)));
+    draw(node, 2, 1 / std::sqrt(fan_in));
+  }
+
+  void draw(const Node& node, size_t i, double bound) {
+    if (at::Tensor* tensor = fresh(node, i)) *tensor = at::empty_like(*tensor).uniform_(-bound, bound, generator_);
+  }
+
+  void fill(const Node& node, size_t i, double value) {
+    if (at::Tensor* tensor = fresh(node, i)) *tensor = at::full_like(*tensor, value);
+  }
+
+  Graph& graph_;
+  at::Generator generator_;
+  std::set<std::string> done_;
+};
+
+}  // namespace
+
+Graph initialize(Graph graph, uint64_t seed) {
+  Initializer initializer(graph, seed);
+  for (const Node& node : graph.nodes) initializer.node(node);
+  return graph;
+}
+
+}  // namespace pare

@@ -1,0 +1,212 @@
+#!/bin/bash
+# The command line from outside: exit codes, what goes to stdout and what to stderr, bad files, overwriting, pipes.
+#   tests/cli/run.sh [PROGRAM]     (build/release/pare); needs bash and node, no Python and no data sets
+set -uo pipefail
+root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+pare=$(readlink -f "${1:-$root/build/release/pare}")
+models=$root/tests/data/cli
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+[ -x "$pare" ] || { echo "there is no program at $pare" >&2; exit 1; }
+
+passed=0 failed=0
+ok() { printf 'ok    %s\n' "$1"; passed=$((passed + 1)); }
+bad() {
+  printf 'FAIL  %s: %s\n' "$1" "$2"
+  failed=$((failed + 1))
+}
+# check WHAT REASON COMMAND…: ok if the command succeeds
+check() {
+  local what=$1 reason=$2
+  shift 2
+  if "$@"; then ok "$what"; else bad "$what" "$reason"; fi
+}
+
+# run ARGUMENTS…: fills $status, and the files `stdout` and `stderr`
+run() {
+  timeout 120 "$pare" "$@" >stdout 2>stderr </dev/null
+  status=$?
+}
+# exits WHAT STATUS ARGUMENTS…
+exits() {
+  local what=$1 wanted=$2
+  shift 2
+  run "$@"
+  if [ $status -eq "$wanted" ]; then ok "$what"; else
+    bad "$what" "exit $status, not $wanted (pare $*): $(head -c 300 stderr)"
+    return 1
+  fi
+}
+lines() { [ "$(grep -c '' "$1")" -eq "$2" ]; }
+is_json() { node -e 'JSON.parse(require("fs").readFileSync(0, "utf8"))' <"$1" 2>/dev/null; }
+
+# --- help, version, usage ---------------------------------------------------------------------------------------------
+commands="inspect convert verify run eval bench data completions"
+exits "--help" 0 --help
+for command in $commands; do
+  check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
+done
+exits "--version" 0 --version
+check "--version names libtorch and ONNX" "it does not: $(head -c 300 stdout)" grep -qiE 'torch|onnx' stdout
+for command in $commands; do
+  exits "$command --help" 0 "$command" --help
+  check "$command --help is on stdout" "stdout is empty" test -s stdout
+  check "$command --help leaves stderr empty" "$(head -c 200 stderr)" test ! -s stderr
+  exits "$command: unknown flag" 2 "$command" --no-such-flag
+  check "$command: unknown flag is named" "$(head -c 200 stderr)" grep -q -e '--no-such-flag' stderr
+  check "$command: usage errors leave stdout empty" "$(head -c 200 stdout)" test ! -s stdout
+done
+exits "no command" 2
+exits "unknown command" 2 frobnicate
+check "unknown command is named" "$(head -c 200 stderr)" grep -q frobnicate stderr
+exits "missing argument" 2 inspect
+exits "unknown architecture" 2 inspect --arch lenet-300-10
+check "unknown architecture: the nearest is offered" "$(head -c 300 stderr)" grep -q 'lenet-300-100' stderr
+exits "number out of range" 2 inspect "$models/mlp.onnx" --threads -3
+exits "convert to an unknown format" 2 convert "$models/mlp.onnx" -o out.xyz
+
+# --- files that are not there -----------------------------------------------------------------------------------------
+for file in absent.onnx absent.safetensors absent.pth; do
+  arch=()
+  [ $file = absent.onnx ] || arch=(--arch lenet-300-100)
+  for command in inspect convert; do
+    out=()
+    [ $command = convert ] && out=(-o out.onnx)
+    exits "$command $file" 1 $command $file "${arch[@]}" "${out[@]}"
+    check "$command $file: one line on stderr" "$(wc -l <stderr) lines" lines stderr 1
+    check "$command $file: names the file" "$(head -c 200 stderr)" grep -q $file stderr
+    check "$command $file: stdout is empty" "$(head -c 200 stdout)" test ! -s stdout
+  done
+done
+exits "a directory instead of a file" 1 inspect "$scratch"
+exits "output in a directory that is not there" 1 convert "$models/mlp.onnx" -o nowhere/out.onnx
+
+# --- files that are not what they claim -------------------------------------------------------------------------------
+run convert --arch lenet-5 -o good.safetensors --force
+[ -s good.safetensors ] || run convert "$models/mlp.onnx" -o good.safetensors
+cp "$models/mlp.onnx" good.onnx
+cp "$root/tests/data/io/tiny_zip.pth" good.pt
+cp "$root/tests/data/io/tiny_legacy.pth" good.pth
+for kind in onnx safetensors pt pth; do
+  whole=$(stat -c %s good.$kind)
+  : >empty.$kind
+  head -c 4096 "$pare" >garbage.$kind
+  printf 'hello, world\n' >text.$kind
+  printf '\377\377\377\377\377\377\377\177{"a":' >header.$kind
+  head -c $((whole / 2)) good.$kind >half.$kind
+  head -c $((whole - 1)) good.$kind >short.$kind
+  head -c 5 good.$kind >five.$kind
+  for damage in empty garbage text header half short five; do
+    arch=()
+    [ $kind = onnx ] || arch=(--arch lenet-5)
+    exits "convert $damage.$kind" 1 convert $damage.$kind "${arch[@]}" -o out.onnx || continue
+    check "convert $damage.$kind: says why, and of which file" "$(head -c 200 stderr)" grep -q "$damage.$kind" stderr
+    check "convert $damage.$kind: nothing on stdout" "$(head -c 200 stdout)" test ! -s stdout
+    check "convert $damage.$kind: no file is left" "$(ls)" test ! -e out.onnx -a -z "$(find . -name 'out.onnx*')"
+    rm -f out.onnx*
+  done
+done
+# A pickle that would run a command is refused by name and runs nothing.
+printf 'cposix\nsystem\n(S"touch pwned"\ntR.' >evil.pth
+exits "a pickle that calls os.system" 1 inspect evil.pth --arch lenet-5
+check "a pickle that calls os.system: nothing was run" "it was run" test ! -e pwned
+
+# --- results ----------------------------------------------------------------------------------------------------------
+exits "inspect" 0 inspect "$models/mlp.onnx"
+check "inspect: results are on stdout" "stdout is empty" test -s stdout
+exits "inspect --json" 0 inspect "$models/mlp.onnx" --json
+check "inspect --json is JSON" "$(head -c 200 stdout)" is_json stdout
+check "inspect --json lists groups" "it does not" \
+  node -e 'const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.groups.some((g) => g.prunable) && r.groups.some((g) => !g.prunable && g.reason) ? 0 : 1)'
+exits "inspect an architecture" 0 inspect --arch resnet20 --json
+check "inspect --arch --json is JSON" "$(head -c 200 stdout)" is_json stdout
+check "ResNet-20 has 269,722 trainable parameters and its running statistics" "$(head -c 300 stdout)" grep -qE '"parameters": ?(269722|271098|272474)' stdout
+for arch in lenet-300-100 lenet-5 mlpnet vgg11 vgg16-bn resnet18 wrn-40-4 mobilenetv1; do
+  exits "inspect --arch $arch" 0 inspect --arch $arch
+done
+
+exits "convert to ONNX" 0 convert "$models/mlp.onnx" -o copy.onnx
+check "convert writes the file" "there is none" test -s copy.onnx
+exits "convert --json" 0 convert "$models/mlp.onnx" -o copy.onnx --json --force
+check "convert --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "refuses to overwrite" 2 convert "$models/mlp.onnx" -o copy.onnx
+check "refuses to overwrite: names the file and --force" "$(head -c 200 stderr)" grep -q -e 'copy.onnx.*--force' stderr
+before=$(sha256sum <copy.onnx)
+exits "a failure leaves the old file as it was" 1 convert half.onnx -o copy.onnx --force
+check "a failure leaves the old file as it was: content" "it changed" test "$before" = "$(sha256sum <copy.onnx)"
+exits "--force overwrites" 0 convert "$models/mlp.onnx" -o copy.onnx --force
+exits "-q says nothing on stderr" 0 convert "$models/mlp.onnx" -o copy.onnx --force -q
+check "-q says nothing on stderr: nothing" "$(head -c 200 stderr)" test ! -s stderr
+
+exits "verify: a copy is the same" 0 verify "$models/mlp.onnx" copy.onnx
+exits "verify: hidden units in another order are the same" 0 verify "$models/mlp.onnx" "$models/mlp_permuted.onnx"
+exits "verify: another function is not" 4 verify "$models/mlp.onnx" "$models/mlp_changed.onnx"
+exits "verify --json" 4 verify "$models/mlp.onnx" "$models/mlp_changed.onnx" --json
+check "verify --json is JSON" "$(head -c 200 stdout)" is_json stdout
+testdata=/usr/share/libonnx-testdata/data/node/test_relu
+[ -d $testdata ] || testdata=$(dirname "$(find /usr/share -path '*node/test_relu/model.onnx' 2>/dev/null | head -n 1)")
+if [ -e "$testdata/model.onnx" ]; then
+  exits "verify --test-data" 0 verify "$testdata/model.onnx" --test-data "$testdata"
+  exits "verify --test-data of another model" 4 verify "${testdata%relu}tanh/model.onnx" --test-data "$testdata"
+fi
+
+exits "run --random" 0 run "$models/mlp.onnx" --random -o outputs
+check "run writes an array per output" "$(ls outputs 2>/dev/null)" test -s outputs/y.npy
+exits "run: the wrong kind of file" 1 run "$models/mlp.onnx" --input half.onnx -o outputs2
+exits "an unknown operator" 3 run "$models/unknown_operator.onnx" --random -o outputs3
+check "an unknown operator: names the operator and the node" "$(head -c 300 stderr)" grep -q 'Frobnicate' stderr
+check "an unknown operator: no output" "there is one" test ! -e outputs3
+
+exits "same seed, same result" 0 run "$models/mlp.onnx" --random --seed 5 -o seed_a
+run run "$models/mlp.onnx" --random --seed 5 -o seed_b
+check "same seed, same result: bytes" "they differ" cmp -s seed_a/y.npy seed_b/y.npy
+
+exits "data list" 0 data list
+exits "data list --json" 0 data list --json
+check "data list --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-data
+exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1
+check "bench --json is JSON" "$(head -c 200 stdout)" is_json stdout
+
+# --- configuration, logs, completions ---------------------------------------------------------------------------------
+exits "--print-config" 0 inspect "$models/mlp.onnx" --print-config --seed 7
+check "--print-config shows what was set" "$(head -c 200 stdout)" grep -qE '^seed *= *7' stdout
+printf 'seed = 11\n' >recipe.toml
+exits "--recipe" 0 inspect "$models/mlp.onnx" --recipe recipe.toml --print-config
+check "--recipe: its value is used" "$(head -c 200 stdout)" grep -qE '^seed *= *11' stdout
+exits "--recipe: a flag wins over it" 0 inspect "$models/mlp.onnx" --recipe recipe.toml --seed 12 --print-config
+check "--recipe: a flag wins over it: value" "$(head -c 200 stdout)" grep -qE '^seed *= *12' stdout
+printf 'no-such-key = 1\n' >recipe.toml
+exits "--recipe: unknown key" 2 inspect "$models/mlp.onnx" --recipe recipe.toml
+exits "--log" 0 convert "$models/mlp.onnx" -o logged.onnx --log log.jsonl
+check "--log: every line is JSON" "$(head -c 200 log.jsonl 2>/dev/null)" node -e '
+  const lines = require("fs").readFileSync("log.jsonl", "utf8").trim().split("\n"); lines.forEach((l) => JSON.parse(l)); process.exit(lines.length ? 0 : 1)'
+for shell in bash zsh fish; do
+  exits "completions $shell" 0 completions $shell
+  check "completions $shell: mention the commands" "they do not" grep -q inspect stdout
+  cp stdout completions.$shell
+  if [ $shell = bash ] || command -v $shell >/dev/null; then
+    check "completions $shell: parse" "they do not" $shell -n completions.$shell
+  fi
+done
+exits "completions of an unknown shell" 2 completions tcsh
+
+# --- terminals and pipes ----------------------------------------------------------------------------------------------
+NO_COLOR=1 run inspect "$models/mlp.onnx"
+check "NO_COLOR: no escape sequences" "there are" bash -c "! grep -q $'\033' stdout stderr"
+run inspect "$models/mlp.onnx"
+check "not a terminal: no escape sequences" "there are" bash -c "! grep -q $'\033' stdout stderr"
+for _ in 1 2 3; do "$pare" inspect --arch resnet56 2>stderr | head -n 1 >stdout; done
+pipe=("${PIPESTATUS[@]}")
+"$pare" inspect --arch resnet56 2>stderr | head -n 1 >/dev/null
+pipe=("${PIPESTATUS[@]}")
+check "a closed pipe ends it quietly" "exit ${pipe[0]}: $(head -c 200 stderr)" test "${pipe[0]}" -eq 0 -o "${pipe[0]}" -eq 141
+check "a closed pipe: nothing on stderr about it" "$(head -c 200 stderr)" bash -c '! grep -qiE "broken pipe|terminate|abort" stderr'
+"$pare" inspect "$models/mlp.onnx" >/dev/full 2>stderr
+check "a full device is reported" "exit 0" test $? -ne 0
+timeout 60 "$pare" inspect "$models/mlp.onnx" >stdout 2>stderr <&-
+check "works with stdin closed" "$(head -c 200 stderr)" test -s stdout
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

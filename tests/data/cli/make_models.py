@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+"""Makes the small models of the command line's tests, beside this file. Run it again after a change; the files are committed."""
+import os
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def save(name, nodes, tensors, opset=13, domains=()):
+    graph = helper.make_graph(
+        nodes, name,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+        [numpy_helper.from_array(value.astype(np.float32), key) for key, value in tensors.items()])
+    opsets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, 1) for domain in domains]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=7, producer_name="pare tests")
+    onnx.save(model, os.path.join(here, name + ".onnx"))
+
+
+random = np.random.default_rng(0)
+w1, b1 = random.standard_normal((5, 4)), random.standard_normal(5)
+w2, b2 = random.standard_normal((3, 5)), random.standard_normal(3)
+layers = [
+    helper.make_node("Gemm", ["x", "fc1.weight", "fc1.bias"], ["h"], "fc1", transB=1),
+    helper.make_node("Relu", ["h"], ["r"], "relu"),
+    helper.make_node("Gemm", ["r", "fc2.weight", "fc2.bias"], ["y"], "fc2", transB=1),
+]
+tensors = {"fc1.weight": w1, "fc1.bias": b1, "fc2.weight": w2, "fc2.bias": b2}
+order = random.permutation(5)
+
+save("mlp", layers, tensors)
+# The same function: the hidden units in another order.
+save("mlp_permuted", layers, {"fc1.weight": w1[order], "fc1.bias": b1[order], "fc2.weight": w2[:, order], "fc2.bias": b2})
+# Another function.
+save("mlp_changed", layers, {**tensors, "fc2.bias": b2 + 0.1})
+# An operator nobody knows.
+save("unknown_operator", [layers[0], helper.make_node("Frobnicate", ["h"], ["r"], "mystery", domain="org.example"), layers[2]],
+     tensors, domains=["org.example"])
