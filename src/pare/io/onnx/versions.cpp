@@ -249,12 +249,12 @@ void drop_newer_attributes(Node& node, int64_t opset) {
 }
 
 bool form_differs(const std::string& op, int64_t opset, int64_t other) {
-  const auto [low, high] = std::minmax(opset, other);
-  return std::ranges::any_of(
-             kChanges,
-             [&](const auto& change) { return change.op == op && low < change.opset && change.opset <= high; }) ||
-         std::ranges::any_of(
-             kSince, [&](const auto& since) { return since.op == op && low < since.opset && high >= since.opset; });
+  const int64_t low = std::min(opset, other);
+  const int64_t high = std::max(opset, other);
+  const auto between = [&](const OperatorSince& change) {
+    return change.op == op && low < change.opset && change.opset <= high;
+  };
+  return std::ranges::any_of(kChanges, between) || std::ranges::any_of(kSince, between);
 }
 
 int64_t ir_version_of(int64_t opset) {
