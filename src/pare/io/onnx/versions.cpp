@@ -193,8 +193,27 @@ int64_t needed_by_squeeze(const Node& node, const Graph& graph) {
   return !node.has_input(1) || constant_integers(node, 1, graph) ? kOldestWritten : 13;
 }
 
+std::optional<at::ScalarType> stated_dtype(const std::string& value, const Graph& graph) {
+  if (graph.is_constant(value)) return graph.tensor(value).scalar_type();
+  for (const auto* infos : {&graph.inputs, &graph.outputs})
+    for (const auto& info : *infos)
+      if (info.name == value) return info.dtype;
+  return std::nullopt;
+}
+
+// Opset 14 gave arithmetic the narrow integers. The type is seen where an operand or the result is stated.
+int64_t needed_by_arithmetic(const Node& node, const Graph& graph) {
+  const auto narrow = [&](const std::string& value) {
+    const auto dtype = stated_dtype(value, graph);
+    return dtype == at::kChar || dtype == at::kShort || dtype == at::kByte;
+  };
+  const bool any = std::ranges::any_of(node.inputs, narrow) || std::ranges::any_of(node.outputs, narrow);
+  return any ? 14 : kOldestWritten;
+}
+
 int64_t needed_by_form(const Node& node, const Graph& graph) {
   const std::string& op = node.op;
+  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div") return needed_by_arithmetic(node, graph);
   if (is_reduction(op)) return needed_by_reduction(node, graph);
   if (op == "Squeeze" || op == "Unsqueeze") return needed_by_squeeze(node, graph);
   if (op == "Split") return needed_by_split(node, graph);
