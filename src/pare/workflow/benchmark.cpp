@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "pare/exec/program.h"
-#include "pare/passes/fold_batch_norm.h"
+#include "pare/passes/for_inference.h"
 
 namespace pare {
 
@@ -17,7 +17,7 @@ std::vector<Latency> benchmark(const std::vector<Graph>& models, const Benchmark
   std::vector<Program> programs;
   std::vector<std::vector<at::Tensor>> inputs;
   for (const auto& model : models) {
-    programs.emplace_back(fold_batch_norm(model));
+    programs.emplace_back(for_inference(model));
     inputs.push_back(random_inputs(model, options.batch, options.seed));
     programs.back().run(inputs.back());
   }

@@ -24,7 +24,7 @@ struct Latency {
 };
 
 // One warm-up each, then rounds in which every model runs once, so that a busy moment of the machine hits all alike.
-// Batch norms are folded first.
+// The graphs are prepared for inference first (passes/for_inference.h).
 std::vector<Latency> benchmark(const std::vector<Graph>& models, const BenchmarkOptions& options);
 
 }  // namespace pare

@@ -8,7 +8,7 @@
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/exec/program.h"
-#include "pare/passes/fold_batch_norm.h"
+#include "pare/passes/for_inference.h"
 
 namespace pare {
 
@@ -48,7 +48,7 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
   std::vector<Program> programs;
   for (const auto& model : models) {
     check_input(model, data);
-    programs.emplace_back(fold_batch_norm(model));
+    programs.emplace_back(for_inference(model));
   }
   Evaluation result;
   result.models.resize(models.size() + (options.ensemble ? 1 : 0));

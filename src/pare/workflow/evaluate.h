@@ -23,7 +23,7 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
-// Batch norms are folded before the run. Error{shape} when a model does not take the data's images or has fewer outputs
+// The graphs are prepared for inference (passes/for_inference.h). Error{shape} when a model does not take the data's images or has fewer outputs
 // than the data has classes.
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options = {});
 
