@@ -67,14 +67,16 @@ void Progress::update(int64_t done, int64_t all) {
   last_ = now;
   shown_ = true;
   const auto filled = static_cast<size_t>(30 * done / all);
-  fmt::print(stderr, "\r{} [{}{}] {}/{}  {:.0f} s left\033[K", what_, std::string(filled, '#'), std::string(30 - filled, '.'), done, all,
+  fmt::print(stderr, "\r{} [{}{}] {}/{}  {:.0f} s left\033[K", what_, std::string(filled, '#'),
+             std::string(30 - filled, '.'), done, all,
              elapsed / static_cast<double>(done) * static_cast<double>(all - done));
   std::fflush(stderr);
 }
 
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
-  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
   return digits;
 }
 

@@ -37,7 +37,8 @@ void FlagWriter::field(const std::string& name, std::string& value, const std::s
   if (!choices.empty()) option->check(CLI::IsMember(choices));
 }
 
-void FlagWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& help, const Choices& choices) {
+void FlagWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                       const Choices& choices) {
   auto* option = app_.add_option(flag_of(name), values, help)->delimiter(',');
   if (!choices.empty()) option->check(CLI::IsMember(choices));
 }
@@ -54,7 +55,8 @@ void FlagWriter::positional(const std::string& name, std::string& value, const s
   app_.add_option(name, value, help)->required(required);
 }
 
-void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required) {
+void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                            bool required) {
   app_.add_option(name, values, help)->required(required);
 }
 

@@ -52,8 +52,8 @@ std::string cpu_capability() {
 
 std::string version_text() {
   return fmt::format("pare {}\nlibtorch {}, {} CPUs, kernels for {}\nMKL-DNN {}, OpenMP {}\n", kVersion, TORCH_VERSION,
-                     std::thread::hardware_concurrency(), cpu_capability(), at::globalContext().hasMKLDNN() ? "yes" : "no",
-                     at::globalContext().hasOpenMP() ? "yes" : "no");
+                     std::thread::hardware_concurrency(), cpu_capability(),
+                     at::globalContext().hasMKLDNN() ? "yes" : "no", at::globalContext().hasOpenMP() ? "yes" : "no");
 }
 
 // The recipe's entries as flags, put before those of the command line; an entry whose flag is given there is left out.
@@ -88,7 +88,10 @@ std::vector<std::string> expanded_arguments(int argc, char** argv) {
     const size_t equals = arguments[i].find('=');
     const std::string name = arguments[i].substr(2, equals == std::string::npos ? equals : equals - 2);
     given.insert(name);
-    if (name == "recipe") recipe = equals != std::string::npos ? arguments[i].substr(equals + 1) : i + 1 < arguments.size() ? arguments[i + 1] : "";
+    if (name == "recipe")
+      recipe = equals != std::string::npos ? arguments[i].substr(equals + 1)
+               : i + 1 < arguments.size()  ? arguments[i + 1]
+                                           : "";
   }
   if (recipe.empty() || arguments.empty()) return arguments;
   auto extra = recipe_arguments(recipe, given);
@@ -99,7 +102,8 @@ std::vector<std::string> expanded_arguments(int argc, char** argv) {
 void prepare_computing(const CommonOptions& common) {
   if (common.threads < 0) throw Error(ErrorKind::usage, "--threads", "expected 0 or more, found {}", common.threads);
   const auto all = std::max(1U, std::thread::hardware_concurrency());
-  at::set_num_threads(common.threads > 0 ? static_cast<int>(std::min<int64_t>(common.threads, 4096)) : static_cast<int>(all));
+  at::set_num_threads(common.threads > 0 ? static_cast<int>(std::min<int64_t>(common.threads, 4096))
+                                         : static_cast<int>(all));
   at::globalContext().setFlushDenormal(true);
   at::manual_seed(static_cast<uint64_t>(common.seed));
 }

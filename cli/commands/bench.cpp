@@ -26,9 +26,13 @@ class Bench : public Command {
   nlohmann::json run(Session& session) override {
     if (batch_ < 1 || rounds_ < 1) throw Error(ErrorKind::usage, "--batch/--rounds", "expected at least 1");
     std::vector<Graph> graphs;
-    for (const auto& path : models_) graphs.push_back(load_model(path, model_options_, static_cast<uint64_t>(session.common.seed)).graph);
+    for (const auto& path : models_)
+      graphs.push_back(load_model(path, model_options_, static_cast<uint64_t>(session.common.seed)).graph);
     Progress bar("measuring", session.common.verbosity());
-    const auto latencies = benchmark(graphs, {.batch = batch_, .rounds = rounds_, .seconds = seconds_, .seed = static_cast<uint64_t>(session.common.seed),
+    const auto latencies = benchmark(graphs, {.batch = batch_,
+                                              .rounds = rounds_,
+                                              .seconds = seconds_,
+                                              .seed = static_cast<uint64_t>(session.common.seed),
                                               .progress = [&](int64_t done, int64_t all) { bar.update(done, all); }});
     Table table({"model", "median ms", "p10", "p90", "images/s", "speed-up", "parameters", "MACs", "MAC ratio"});
     auto list = nlohmann::json::array();
@@ -39,12 +43,22 @@ class Bench : public Command {
       const double speed_up = latencies[0].median / l.median;
       const double mac_ratio = cost.macs > 0 ? static_cast<double>(first.macs) / static_cast<double>(cost.macs) : 0;
       const double rate = static_cast<double>(batch_) / l.median;
-      table.add({models_[m], fmt::format("{:.3f}", l.median * 1e3), fmt::format("{:.3f}", l.p10 * 1e3), fmt::format("{:.3f}", l.p90 * 1e3), fmt::format("{:.0f}", rate),
-                 fmt::format("{:.2f}", speed_up), with_commas(cost.parameters), with_commas(cost.macs), fmt::format("{:.2f}", mac_ratio)});
-      list.push_back({{"model", models_[m]}, {"median_seconds", l.median}, {"p10_seconds", l.p10}, {"p90_seconds", l.p90}, {"rounds", l.rounds}, {"images_per_second", rate},
-                      {"speed_up", speed_up}, {"mac_ratio", mac_ratio}, {"parameters", cost.parameters}, {"macs", cost.macs}});
+      table.add({models_[m], fmt::format("{:.3f}", l.median * 1e3), fmt::format("{:.3f}", l.p10 * 1e3),
+                 fmt::format("{:.3f}", l.p90 * 1e3), fmt::format("{:.0f}", rate), fmt::format("{:.2f}", speed_up),
+                 with_commas(cost.parameters), with_commas(cost.macs), fmt::format("{:.2f}", mac_ratio)});
+      list.push_back({{"model", models_[m]},
+                      {"median_seconds", l.median},
+                      {"p10_seconds", l.p10},
+                      {"p90_seconds", l.p90},
+                      {"rounds", l.rounds},
+                      {"images_per_second", rate},
+                      {"speed_up", speed_up},
+                      {"mac_ratio", mac_ratio},
+                      {"parameters", cost.parameters},
+                      {"macs", cost.macs}});
     }
-    session.print("{}\n{} threads, batch {}, {} rounds\n", table.text(), at::get_num_threads(), batch_, latencies.front().rounds);
+    session.print("{}\n{} threads, batch {}, {} rounds\n", table.text(), at::get_num_threads(), batch_,
+                  latencies.front().rounds);
     return {{"models", list}, {"threads", at::get_num_threads()}, {"batch", batch_}};
   }
 

@@ -38,7 +38,9 @@ std::string bash_script() {
     std::string flags;
     for (const auto& flag : flags_of(*command)) {
       flags += (flags.empty() ? "--" : " --") + flag.name;
-      if (!flag.choices.empty()) values += fmt::format("    {},--{}) COMPREPLY=($(compgen -W {} -- \"$word\")); return ;;\n", command->name(), flag.name, quoted(words(flag.choices)));
+      if (!flag.choices.empty())
+        values += fmt::format("    {},--{}) COMPREPLY=($(compgen -W {} -- \"$word\")); return ;;\n", command->name(),
+                              flag.name, quoted(words(flag.choices)));
     }
     cases += fmt::format("    {}) flags={} ;;\n", command->name(), quoted(flags));
   }
@@ -53,7 +55,8 @@ _pare() {{
   if [[ "$word" == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$word")); else COMPREPLY=($(compgen -f -- "$word")); fi
 }}
 complete -o filenames -F _pare pare
-)sh", names, values, cases);
+)sh",
+                     names, values, cases);
 }
 
 std::string zsh_script() {
@@ -67,7 +70,9 @@ std::string zsh_script() {
     for (const auto& flag : flags_of(*command)) {
       std::string help = flag.help;
       std::erase_if(help, [](char c) { return c == '[' || c == ']' || c == ':'; });
-      const std::string value = !flag.takes_value ? "" : flag.choices.empty() ? ":value:_files" : fmt::format(":value:({})", words(flag.choices));
+      const std::string value = !flag.takes_value      ? ""
+                                : flag.choices.empty() ? ":value:_files"
+                                                       : fmt::format(":value:({})", words(flag.choices));
       arguments += " " + quoted(fmt::format("--{}[{}]{}", flag.name, help, value));
     }
     cases += fmt::format("    {}) _arguments{} '*:file:_files' ;;\n", command->name(), arguments);
@@ -83,15 +88,18 @@ _pare() {{
 {}  esac
 }}
 _pare "$@"
-)sh", commands, cases);
+)sh",
+                     commands, cases);
 }
 
 std::string fish_script() {
   std::string text = "complete -c pare -n __fish_use_subcommand -l version -d 'libraries and CPU features'\n";
   for (auto& command : all_commands()) {
-    text += fmt::format("complete -c pare -n __fish_use_subcommand -a {} -d {}\n", command->name(), quoted(std::string(command->summary())));
+    text += fmt::format("complete -c pare -n __fish_use_subcommand -a {} -d {}\n", command->name(),
+                        quoted(std::string(command->summary())));
     for (const auto& flag : flags_of(*command))
-      text += fmt::format("complete -c pare -n '__fish_seen_subcommand_from {}' -l {}{}{} -d {}\n", command->name(), flag.name, flag.takes_value ? " -r" : "",
+      text += fmt::format("complete -c pare -n '__fish_seen_subcommand_from {}' -l {}{}{} -d {}\n", command->name(),
+                          flag.name, flag.takes_value ? " -r" : "",
                           flag.choices.empty() ? "" : " -a " + quoted(words(flag.choices)), quoted(flag.help));
   }
   return text;
@@ -105,10 +113,14 @@ class Completions : public Command {
 
   nlohmann::json run(Session& session) override {
     std::string script;
-    if (shell_ == "bash") script = bash_script();
-    else if (shell_ == "zsh") script = zsh_script();
-    else if (shell_ == "fish") script = fish_script();
-    else throw Error(ErrorKind::usage, "completions", "expected bash, zsh or fish, found '{}'", shell_);
+    if (shell_ == "bash")
+      script = bash_script();
+    else if (shell_ == "zsh")
+      script = zsh_script();
+    else if (shell_ == "fish")
+      script = fish_script();
+    else
+      throw Error(ErrorKind::usage, "completions", "expected bash, zsh or fish, found '{}'", shell_);
     session.print("{}", script);
     return {{"shell", shell_}, {"script", script}};
   }

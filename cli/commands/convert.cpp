@@ -39,8 +39,14 @@ class Convert : public Command {
     for (const auto& note : notes) session.say("note: {}\n", note);
     const ModelCost cost = cost_of(model.graph);
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output_));
-    session.print("{}: {} nodes, {} parameters, {} bytes\n", output_, model.graph.nodes.size(), with_commas(cost.parameters), with_commas(bytes));
-    return {{"output", output_}, {"nodes", model.graph.nodes.size()}, {"parameters", cost.parameters}, {"macs", cost.macs}, {"file_bytes", bytes}, {"notes", notes}};
+    session.print("{}: {} nodes, {} parameters, {} bytes\n", output_, model.graph.nodes.size(),
+                  with_commas(cost.parameters), with_commas(bytes));
+    return {{"output", output_},
+            {"nodes", model.graph.nodes.size()},
+            {"parameters", cost.parameters},
+            {"macs", cost.macs},
+            {"file_bytes", bytes},
+            {"notes", notes}};
   }
 
  private:

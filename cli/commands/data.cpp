@@ -20,10 +20,12 @@ class Data : public Command {
       if (!place.found()) {
         std::vector<std::string> looked;
         for (const auto& path : place.looked) looked.push_back(path.string());
-        throw Error(ErrorKind::file, words_[1], "is not here; looked in {}; get it with: {}", fmt::join(looked, ", "), place.get);
+        throw Error(ErrorKind::file, words_[1], "is not here; looked in {}; get it with: {}", fmt::join(looked, ", "),
+                    place.get);
       }
       session.print("{}\n", place.directory.string());
-      return {{"name", place.name}, {"path", place.directory.string()}, {"layout", place.layout}, {"splits", place.splits}};
+      return {
+          {"name", place.name}, {"path", place.directory.string()}, {"layout", place.layout}, {"splits", place.splits}};
     }
     throw Error(ErrorKind::usage, "data", "expected 'list' or 'path NAME', found '{}'", fmt::join(words_, " "));
   }
@@ -33,8 +35,14 @@ class Data : public Command {
     Table table({"data set", "where", "layout", "splits"});
     auto rows = nlohmann::json::array();
     for (const auto& place : list_datasets()) {
-      table.add({place.name, place.found() ? place.directory.string() : "not here; get it with: " + place.get, place.layout, fmt::format("{}", fmt::join(place.splits, ", "))});
-      rows.push_back({{"name", place.name}, {"path", place.directory.string()}, {"layout", place.layout}, {"splits", place.splits}, {"found", place.found()}, {"get", place.get}});
+      table.add({place.name, place.found() ? place.directory.string() : "not here; get it with: " + place.get,
+                 place.layout, fmt::format("{}", fmt::join(place.splits, ", "))});
+      rows.push_back({{"name", place.name},
+                      {"path", place.directory.string()},
+                      {"layout", place.layout},
+                      {"splits", place.splits},
+                      {"found", place.found()},
+                      {"get", place.get}});
     }
     session.print("{}", table.text());
     return {{"datasets", rows}};

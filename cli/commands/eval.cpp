@@ -35,12 +35,16 @@ class Eval : public Command {
     }
     const Dataset data = data_.load(graphs.front());
     Progress bar("evaluating", session.common.verbosity());
-    const Evaluation result = evaluate(graphs, data, {.batch = batch_, .ensemble = ensemble_, .progress = [&](int64_t done, int64_t all) { bar.update(done, all); }});
+    const Evaluation result =
+        evaluate(graphs, data, {.batch = batch_, .ensemble = ensemble_, .progress = [&](int64_t done, int64_t all) {
+                                  bar.update(done, all);
+                                }});
     return report(session, graphs, data, result);
   }
 
  private:
-  nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const Dataset& data, const Evaluation& result) const {
+  nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const Dataset& data,
+                        const Evaluation& result) const {
     std::vector<std::string> heading = {"model"};
     heading.insert(heading.end(), metrics_.begin(), metrics_.end());
     heading.insert(heading.end(), {"parameters", "MACs"});
@@ -50,14 +54,17 @@ class Eval : public Command {
     int64_t all_macs = 0;
     for (size_t m = 0; m < result.models.size(); ++m) {
       const bool is_ensemble = m >= graphs.size();
-      const ModelCost cost = is_ensemble ? ModelCost{.parameters = all_parameters, .macs = all_macs} : cost_of(graphs[m]);
+      const ModelCost cost =
+          is_ensemble ? ModelCost{.parameters = all_parameters, .macs = all_macs} : cost_of(graphs[m]);
       all_parameters += cost.parameters;
       all_macs += cost.macs;
       const std::string name = is_ensemble ? "ensemble" : models_[m];
       std::vector<std::string> row = {name};
       nlohmann::json metrics;
       for (const auto& metric : metrics_) {
-        const double value = metric == "top1" ? result.models[m].top1() : metric == "top5" ? result.models[m].top5() : result.models[m].loss();
+        const double value = metric == "top1"   ? result.models[m].top1()
+                             : metric == "top5" ? result.models[m].top5()
+                                                : result.models[m].loss();
         metrics[metric] = value;
         row.push_back(fmt::format("{:.4f}", value));
       }
@@ -66,8 +73,16 @@ class Eval : public Command {
       list.push_back({{"model", name}, {"metrics", metrics}, {"parameters", cost.parameters}, {"macs", cost.macs}});
     }
     const double rate = static_cast<double>(result.samples) / result.seconds;
-    session.print("{}\n{} of {}, {} images in {:.2f} s ({:.0f} images/s)\n", table.text(), data.split, data.name, result.samples, result.seconds, rate);
-    return {{"models", list}, {"data", data.name}, {"split", data.split}, {"samples", result.samples}, {"seconds", result.seconds}, {"images_per_second", rate}, {"mean", data.mean}, {"std", data.std}};
+    session.print("{}\n{} of {}, {} images in {:.2f} s ({:.0f} images/s)\n", table.text(), data.split, data.name,
+                  result.samples, result.seconds, rate);
+    return {{"models", list},
+            {"data", data.name},
+            {"split", data.split},
+            {"samples", result.samples},
+            {"seconds", result.seconds},
+            {"images_per_second", rate},
+            {"mean", data.mean},
+            {"std", data.std}};
   }
 
   std::vector<std::string> models_;

@@ -48,7 +48,8 @@ class Inspect : public Command {
   static std::string dims_text(const ValueInfo& info) {
     if (!info.dims) return "?";
     std::vector<std::string> parts;
-    for (const auto& dim : *info.dims) parts.push_back(dim.fixed() ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+    for (const auto& dim : *info.dims)
+      parts.push_back(dim.fixed() ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
     return fmt::format("[{}]", fmt::join(parts, ", "));
   }
 
@@ -61,11 +62,16 @@ class Inspect : public Command {
   static nlohmann::json nodes_json(const ModelCost& cost) {
     auto list = nlohmann::json::array();
     for (const auto& node : cost.nodes)
-      list.push_back({{"name", node.name}, {"op", node.op}, {"output", node.output}, {"parameters", node.parameters}, {"macs", node.macs}});
+      list.push_back({{"name", node.name},
+                      {"op", node.op},
+                      {"output", node.output},
+                      {"parameters", node.parameters},
+                      {"macs", node.macs}});
     return list;
   }
 
-  static std::vector<std::string> slot_nodes(const Graph& graph, const ChannelMap& map, const std::vector<size_t>& slots) {
+  static std::vector<std::string> slot_nodes(const Graph& graph, const ChannelMap& map,
+                                             const std::vector<size_t>& slots) {
     std::vector<std::string> names;
     std::set<std::string> seen;
     for (const size_t slot : slots) {
@@ -93,7 +99,8 @@ class Inspect : public Command {
     for (const auto& info : model.graph.inputs) session.print("  input   {} {}\n", info.name, dims_text(info));
     for (const auto& info : model.graph.outputs) session.print("  output  {} {}\n", info.name, dims_text(info));
     session.print("  {} nodes, {} parameters, {}{} MACs a sample, {} bytes of tensors\n", model.graph.nodes.size(),
-                  with_commas(cost.parameters), cost.complete ? "" : "at least ", with_commas(cost.macs), with_commas(cost.bytes));
+                  with_commas(cost.parameters), cost.complete ? "" : "at least ", with_commas(cost.macs),
+                  with_commas(cost.bytes));
     size_t shown = 0;
     for (const auto& [value, why] : map.shapes.unknown)
       if (shown++ < 3) session.print("  no shape for '{}': {}\n", value, why);
@@ -111,11 +118,14 @@ class Inspect : public Command {
   static void print_groups(Session& session, const Graph& graph, const ChannelMap& map) {
     Table table({"channel group", "channels", "removable", "made by", "read by", "why not"});
     for (const auto& group : map.groups)
-      table.add({group.name, std::to_string(group.channels.size()), std::to_string(group.channels.size() - group.frozen),
-                 std::to_string(slot_nodes(graph, map, group.producers).size()), std::to_string(slot_nodes(graph, map, group.consumers).size()),
-                 group.reason});
-    if (map.groups.empty()) session.print("\nno channel groups: no layer makes channels\n");
-    else session.print("\n{}", table.text());
+      table.add({group.name, std::to_string(group.channels.size()),
+                 std::to_string(group.channels.size() - group.frozen),
+                 std::to_string(slot_nodes(graph, map, group.producers).size()),
+                 std::to_string(slot_nodes(graph, map, group.consumers).size()), group.reason});
+    if (map.groups.empty())
+      session.print("\nno channel groups: no layer makes channels\n");
+    else
+      session.print("\n{}", table.text());
   }
 
   std::string model_;

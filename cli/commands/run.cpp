@@ -35,10 +35,12 @@ class Run : public Command {
 
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name a directory for the outputs");
-    if (random_ == !inputs_.empty()) throw Error(ErrorKind::usage, "--input", "give --input FILE for each input, or --random");
+    if (random_ == !inputs_.empty())
+      throw Error(ErrorKind::usage, "--input", "give --input FILE for each input, or --random");
     Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
     for (const auto& note : model.notes) session.say("note: {}\n", note);
-    const auto tensors = random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed)) : read_inputs(model.graph);
+    const auto tensors =
+        random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed)) : read_inputs(model.graph);
     const at::NoGradGuard no_grad;
     const Program program(model.graph);
     const auto outputs = program.run(tensors).outputs;
@@ -54,8 +56,9 @@ class Run : public Command {
       write_npy(path, outputs[i].contiguous());
       const std::string type = to_string(TensorType{outputs[i].scalar_type(), outputs[i].sizes().vec()});
       const at::Tensor x = outputs[i].numel() > 0 ? outputs[i].to(at::kDouble) : at::zeros({1}, at::kDouble);
-      table.add({name, type, fmt::format("{:.6g}", x.min().item<double>()), fmt::format("{:.6g}", x.mean().item<double>()),
-                 fmt::format("{:.6g}", x.max().item<double>()), path.string()});
+      table.add({name, type, fmt::format("{:.6g}", x.min().item<double>()),
+                 fmt::format("{:.6g}", x.mean().item<double>()), fmt::format("{:.6g}", x.max().item<double>()),
+                 path.string()});
       list.push_back({{"output", name}, {"type", type}, {"file", path.string()}});
     }
     session.print("{}", table.text());
@@ -76,9 +79,11 @@ class Run : public Command {
       size_t place = next;
       std::string path = entry;
       for (size_t i = 0; i < graph.inputs.size(); ++i)
-        if (entry.starts_with(graph.inputs[i].name + "=")) place = i, path = entry.substr(graph.inputs[i].name.size() + 1);
+        if (entry.starts_with(graph.inputs[i].name + "="))
+          place = i, path = entry.substr(graph.inputs[i].name.size() + 1);
       if (place >= graph.inputs.size() || tensors[place].defined())
-        throw Error(ErrorKind::usage, entry, "the model has {} inputs and no place left for this file", graph.inputs.size());
+        throw Error(ErrorKind::usage, entry, "the model has {} inputs and no place left for this file",
+                    graph.inputs.size());
       tensors[place] = read_input(path, graph.inputs[place]);
       while (next < tensors.size() && tensors[next].defined()) ++next;
     }
@@ -97,9 +102,11 @@ class Run : public Command {
 
   // An image as [1, C, H, W], resized to the extents the model fixes.
   at::Tensor image_input(const std::string& path, const ValueInfo& info) const {
-    if (!info.dims || info.dims->size() != 4) throw Error(ErrorKind::shape, info.name, "the model's input is not an image");
+    if (!info.dims || info.dims->size() != 4)
+      throw Error(ErrorKind::shape, info.name, "the model's input is not an image");
     const int64_t channels = (*info.dims)[1].fixed() ? (*info.dims)[1].size : 3;
-    if (channels != 1 && channels != 3) throw Error(ErrorKind::shape, info.name, "the model takes {} channels, an image has 1 or 3", channels);
+    if (channels != 1 && channels != 3)
+      throw Error(ErrorKind::shape, info.name, "the model takes {} channels, an image has 1 or 3", channels);
     at::Tensor image = read_image(path, {.color = channels == 1 ? ImageColor::gray : ImageColor::rgb});
     const int64_t height = (*info.dims)[2].fixed() ? (*info.dims)[2].size : image.size(1);
     const int64_t width = (*info.dims)[3].fixed() ? (*info.dims)[3].size : image.size(2);

@@ -27,7 +27,8 @@ class Verify : public Command {
     if (samples_ < 1) throw Error(ErrorKind::usage, "--samples", "expected at least 1, found {}", samples_);
     if (!(tolerance_ >= 0)) throw Error(ErrorKind::usage, "--tolerance", "expected 0 or more");
     if (models_.size() != (test_data_.empty() ? 2 : 1))
-      throw Error(ErrorKind::usage, "verify", "expected two models, or one model and --test-data; found {} models", models_.size());
+      throw Error(ErrorKind::usage, "verify", "expected two models, or one model and --test-data; found {} models",
+                  models_.size());
     const Tolerance tolerance{.relative = tolerance_, .absolute = tolerance_ * 1e-2};
     const auto differences = test_data_.empty() ? compare(session, tolerance)
                                                 : check_test_data(load(session, models_[0]), test_data_, tolerance);
@@ -35,11 +36,20 @@ class Verify : public Command {
     auto list = nlohmann::json::array();
     std::string failure;
     for (const auto& d : differences) {
-      table.add({d.name, fmt::format("{:.3g}", d.largest), fmt::format("{:.3g}", d.relative_to_largest), std::to_string(d.outside),
-                 d.problem.empty() ? (d.ok() ? "same" : "differs") : d.problem});
-      list.push_back({{"output", d.name}, {"largest", d.largest}, {"relative", d.relative_to_largest}, {"outside", d.outside}, {"same", d.ok()}, {"problem", d.problem}});
+      table.add({d.name, fmt::format("{:.3g}", d.largest), fmt::format("{:.3g}", d.relative_to_largest),
+                 std::to_string(d.outside), d.problem.empty() ? (d.ok() ? "same" : "differs") : d.problem});
+      list.push_back({{"output", d.name},
+                      {"largest", d.largest},
+                      {"relative", d.relative_to_largest},
+                      {"outside", d.outside},
+                      {"same", d.ok()},
+                      {"problem", d.problem}});
       if (!d.ok() && failure.empty())
-        failure = fmt::format("output '{}' differs: {}", d.name, d.problem.empty() ? fmt::format("{} elements outside the tolerance, largest difference {:.3g}", d.outside, d.largest) : d.problem);
+        failure = fmt::format(
+            "output '{}' differs: {}", d.name,
+            d.problem.empty()
+                ? fmt::format("{} elements outside the tolerance, largest difference {:.3g}", d.outside, d.largest)
+                : d.problem);
     }
     session.print("{}", table.text());
     const nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
@@ -59,7 +69,8 @@ class Verify : public Command {
     const Graph a = load(session, models_[0]);
     const Graph b = load(session, models_[1]);
     std::vector<std::vector<at::Tensor>> samples;
-    for (int64_t i = 0; i < samples_; ++i) samples.push_back(inputs_for(a, static_cast<uint64_t>(session.common.seed + i)));
+    for (int64_t i = 0; i < samples_; ++i)
+      samples.push_back(inputs_for(a, static_cast<uint64_t>(session.common.seed + i)));
     return compare_models(a, b, samples, tolerance);
   }
 

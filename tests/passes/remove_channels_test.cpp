@@ -105,14 +105,15 @@ TEST(RemoveChannels, Residual) {
   auto b = g.conv(g.relu(g.conv(stream, 8, 7)), 7, 8);
   stream = g.relu(g.node("Add", {stream, b}));
   const auto outcome = expect_removed_equals_masked(g.finish(g.conv(stream, 8, 2)));
-  EXPECT_EQ(outcome.groups, 3);      // the stream and two inner layers
+  EXPECT_EQ(outcome.groups, 3);  // the stream and two inner layers
   EXPECT_EQ(outcome.removable, 20);
 }
 
 TEST(RemoveChannels, PaddedShortcut) {  // option A of the CIFAR ResNets
   TestGraph g;
   auto stem = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
-  auto half = g.node("Slice", {stem, g.integers({0, 0}), g.integers({INT64_MAX, INT64_MAX}), g.integers({2, 3}), g.integers({2, 2})});
+  auto half = g.node(
+      "Slice", {stem, g.integers({0, 0}), g.integers({INT64_MAX, INT64_MAX}), g.integers({2, 3}), g.integers({2, 2})});
   auto padded = g.node("Pad", {half, g.integers({0, 2, 0, 0, 0, 2, 0, 0})});
   auto main = g.node("Conv", {stem, g.random({8, 4, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{2, 2}}});
   auto sum = g.relu(g.node("Add", {padded, g.batch_norm(main, 8)}));
@@ -240,7 +241,8 @@ TEST(RemoveChannels, DecoderWithTransposedConvolutionAndResize) {
   TestGraph g;
   auto x = g.relu(g.conv(g.input("x", {2, 3, 4, 4}), 3, 6));  // sizes state the batch too
   auto up = g.node("ConvTranspose", {x, g.random({6, 5, 2, 2}), g.random({5})}, {{"strides", Ints{2, 2}}});
-  auto big = g.node("Resize", {g.relu(g.conv(x, 6, 4)), "", "", g.integers({2, 4, 8, 8})}, {{"mode", std::string("nearest")}});
+  auto big =
+      g.node("Resize", {g.relu(g.conv(x, 6, 4)), "", "", g.integers({2, 4, 8, 8})}, {{"mode", std::string("nearest")}});
   auto joined = g.node("Concat", {g.relu(up), big}, {{"axis", int64_t{1}}});
   const auto outcome = expect_removed_equals_masked(g.finish(g.conv(joined, 9, 2)));
   EXPECT_EQ(outcome.removable, 6 + 5 + 4);
@@ -263,12 +265,14 @@ TEST(RemoveChannels, AttentionHeadsWithMergedQkv) {
   qkv = g.node("Reshape", {qkv, g.integers({-1, tokens, 3, heads, depth})});
   qkv = g.node("Transpose", {qkv}, {{"perm", Ints{2, 0, 3, 1, 4}}});
   std::vector<std::string> part;
-  for (int64_t i = 0; i < 3; ++i) part.push_back(g.node("Gather", {qkv, g.tensor(at::scalar_tensor(i, at::kLong))}, {{"axis", int64_t{0}}}));
+  for (int64_t i = 0; i < 3; ++i)
+    part.push_back(g.node("Gather", {qkv, g.tensor(at::scalar_tensor(i, at::kLong))}, {{"axis", int64_t{0}}}));
   auto scores = g.node("MatMul", {part[0], g.node("Transpose", {part[1]}, {{"perm", Ints{0, 1, 3, 2}}})});
   scores = g.node("Mul", {scores, g.tensor(at::scalar_tensor(0.577, at::kDouble))});
   scores = g.node("Add", {scores, g.random({1, heads, tokens, tokens})});  // a bias for each head
   auto mixed = g.node("MatMul", {g.node("Softmax", {scores}, {{"axis", int64_t{-1}}}), part[2]});
-  mixed = g.node("Reshape", {g.node("Transpose", {mixed}, {{"perm", Ints{0, 2, 1, 3}}}), g.integers({-1, tokens, width})});
+  mixed =
+      g.node("Reshape", {g.node("Transpose", {mixed}, {{"perm", Ints{0, 2, 1, 3}}}), g.integers({-1, tokens, width})});
   auto y = g.node("MatMul", {mixed, g.random({width, 7})});
   const auto outcome = expect_removed_equals_masked(g.finish(y));
   EXPECT_EQ(outcome.removable, 4);

@@ -50,7 +50,8 @@ class TestGraph {
                 {{"pads", Ints{pad, pad, pad, pad}}, {"group", groups}});
   }
   std::string batch_norm(const std::string& x, int64_t channels) {
-    return node("BatchNormalization", {x, positive({channels}), random({channels}), random({channels}), positive({channels})});
+    return node("BatchNormalization",
+                {x, positive({channels}), random({channels}), random({channels}), positive({channels})});
   }
   std::string relu(const std::string& x) { return node("Relu", {x}); }
   std::string linear(const std::string& x, int64_t in, int64_t out) {

@@ -67,25 +67,34 @@ TEST(OnnxTestData, EveryModelPassesOrIsRefusedByName) {
       const std::string name = folder.path().filename();
       try {
         const Graph graph = read_onnx(folder.path() / "model.onnx");
-        std::string problem = first_problem(check_test_data(graph, folder.path(), {.relative = 1e-3, .absolute = 1e-5}));
-        if (problem.empty()) problem = first_problem(check_test_data(simplify(graph), folder.path(), {.relative = 1e-3, .absolute = 1e-5}));
+        std::string problem =
+            first_problem(check_test_data(graph, folder.path(), {.relative = 1e-3, .absolute = 1e-5}));
+        if (problem.empty())
+          problem =
+              first_problem(check_test_data(simplify(graph), folder.path(), {.relative = 1e-3, .absolute = 1e-5}));
         if (problem.empty()) problem = inference_problem(graph);
-        if (problem.empty()) ++tally.passed, ++inferred;
-        else tally.failed.push_back(name + ": " + problem);
+        if (problem.empty())
+          ++tally.passed, ++inferred;
+        else
+          tally.failed.push_back(name + ": " + problem);
       } catch (const Error& error) {
-        if (error.kind() == ErrorKind::unsupported) ++tally.unsupported, ++refused[error.message()];
-        else tally.failed.push_back(name + ": " + error.what());
+        if (error.kind() == ErrorKind::unsupported)
+          ++tally.unsupported, ++refused[error.message()];
+        else
+          tally.failed.push_back(name + ": " + error.what());
       }
     }
   }
   Tally total;
   for (const auto& [family, tally] : tallies) {
-    std::cout << fmt::format("{}: {} passed, {} failed, {} unsupported\n", family, tally.passed, tally.failed.size(), tally.unsupported);
+    std::cout << fmt::format("{}: {} passed, {} failed, {} unsupported\n", family, tally.passed, tally.failed.size(),
+                             tally.unsupported);
     total.passed += tally.passed;
     total.unsupported += tally.unsupported;
     total.failed.insert(total.failed.end(), tally.failed.begin(), tally.failed.end());
   }
-  std::cout << fmt::format("all: {} passed, {} failed, {} unsupported\n", total.passed, total.failed.size(), total.unsupported);
+  std::cout << fmt::format("all: {} passed, {} failed, {} unsupported\n", total.passed, total.failed.size(),
+                           total.unsupported);
   for (const auto& failure : total.failed) ADD_FAILURE() << failure;
   EXPECT_GE(total.passed, 720);
   EXPECT_EQ(tallies["pytorch-converted"].passed, 82);

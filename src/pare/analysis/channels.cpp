@@ -15,8 +15,10 @@ at::Tensor map_ids(const at::Tensor& ids, at::ScalarType dtype, Function functio
   at::Tensor result = at::empty(ids.sizes(), dtype);
   const auto* from = flat.data_ptr<int64_t>();
   for (int64_t i = 0; i < flat.numel(); ++i) {
-    if (dtype == at::kBool) result.data_ptr<bool>()[i] = function(from[i]) != 0;
-    else result.data_ptr<int64_t>()[i] = function(from[i]);
+    if (dtype == at::kBool)
+      result.data_ptr<bool>()[i] = function(from[i]) != 0;
+    else
+      result.data_ptr<int64_t>()[i] = function(from[i]);
   }
   return result;
 }
@@ -76,11 +78,14 @@ class ChannelAnalysis {
       complete = typed(node.inputs[i], inputs[i]) && complete;
       parameter[i] = graph_.is_constant(node.inputs[i]);
       if (const auto found = map_.values.find(node.inputs[i]); found != map_.values.end()) ids[i] = found->second;
-      if (parameter[i]) values[i] = graph_.tensor(node.inputs[i]);
-      else if (const auto found = map_.shapes.values.find(node.inputs[i]); found != map_.shapes.values.end()) values[i] = found->second;
+      if (parameter[i])
+        values[i] = graph_.tensor(node.inputs[i]);
+      else if (const auto found = map_.shapes.values.find(node.inputs[i]); found != map_.shapes.values.end())
+        values[i] = found->second;
     }
     if (!complete) return freeze_inputs(node, fmt::format("the shapes of {} are not known", describe(node)));
-    LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets, map_.slots);
+    LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets,
+                         map_.slots);
     op->labels(context);
     for (size_t i = 0; i < outputs.size(); ++i)
       if (context.out_ids[i].defined() && !node.outputs[i].empty()) map_.values[node.outputs[i]] = context.out_ids[i];
@@ -95,7 +100,8 @@ class ChannelAnalysis {
       const auto [found, is_new] = first.emplace(std::pair{slot.tensor, slot.axis}, &slot);
       if (is_new) continue;
       for (size_t i = 0; i < slot.ids.size(); ++i)
-        map_.sets.unite(found->second->ids[i], slot.ids[i], fmt::format("the weight '{}' is shared with a layer whose channels stay", slot.tensor));
+        map_.sets.unite(found->second->ids[i], slot.ids[i],
+                        fmt::format("the weight '{}' is shared with a layer whose channels stay", slot.tensor));
     }
   }
 
@@ -190,7 +196,9 @@ class ChannelAnalysis {
 
 }  // namespace
 
-ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options) { return ChannelAnalysis(graph, options).run(); }
+ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options) {
+  return ChannelAnalysis(graph, options).run();
+}
 
 at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed) {
   const auto found = map.values.find(value);

@@ -18,22 +18,22 @@ enum class ChannelId : int64_t {};
 
 // Channels that layers make together: one layer's output, or a residual stream with all the layers that add to it.
 struct ChannelGroup {
-  std::string name;                  // of the first node that makes them
-  std::vector<ChannelId> channels;   // in the order of the first producer, without duplicates
-  std::vector<size_t> producers;     // indices into ChannelMap::slots
+  std::string name;                 // of the first node that makes them
+  std::vector<ChannelId> channels;  // in the order of the first producer, without duplicates
+  std::vector<size_t> producers;    // indices into ChannelMap::slots
   std::vector<size_t> consumers;
   std::vector<size_t> passes;
-  size_t frozen = 0;                 // how many of the channels may not be removed
-  std::string reason;                // why, for the first frozen one
+  size_t frozen = 0;   // how many of the channels may not be removed
+  std::string reason;  // why, for the first frozen one
   bool prunable() const { return frozen < channels.size(); }
 };
 
 struct ChannelMap {
-  Shapes shapes;                               // for a batch of one
+  Shapes shapes;  // for a batch of one
   ChannelSets sets;
   std::vector<Slot> slots;
-  std::map<std::string, at::Tensor> values;    // ids carried by each value, as representatives
-  std::vector<ChannelGroup> groups;            // frozen ones too
+  std::map<std::string, at::Tensor> values;  // ids carried by each value, as representatives
+  std::vector<ChannelGroup> groups;          // frozen ones too
 };
 
 ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options = {});

@@ -39,11 +39,15 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     NodeCost row{.name = node.name, .op = node.op, .output = "?"};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto found = graph.tensors.find(node.inputs[i]);
-      if (found == graph.tensors.end() || !is_parameter(found->second) || !counted.insert(found->first).second) continue;
-      if (is_statistic(node, i)) total.statistics += found->second.numel();
-      else row.parameters += found->second.numel();
+      if (found == graph.tensors.end() || !is_parameter(found->second) || !counted.insert(found->first).second)
+        continue;
+      if (is_statistic(node, i))
+        total.statistics += found->second.numel();
+      else
+        row.parameters += found->second.numel();
     }
-    if (const TensorType* type = node.outputs.empty() ? nullptr : shapes.find(node.outputs[0])) row.output = to_string(*type);
+    if (const TensorType* type = node.outputs.empty() ? nullptr : shapes.find(node.outputs[0]))
+      row.output = to_string(*type);
     if (const OpDef* op = find_op(node)) {
       const Cost cost = node_cost(node, *op, shapes, total.complete);
       row.macs = cost.macs;

@@ -12,8 +12,8 @@ namespace pare {
 struct NodeCost {
   std::string name;
   std::string op;
-  std::string output;                // type of the first output, "?" when not known
-  int64_t parameters = 0;            // of tensors that this node reads first
+  std::string output;      // type of the first output, "?" when not known
+  int64_t parameters = 0;  // of tensors that this node reads first
   int64_t macs = 0;
   int64_t flops = 0;
 };
@@ -23,8 +23,8 @@ struct ModelCost {
   int64_t statistics = 0;  // running means and variances
   int64_t macs = 0;        // for one sample
   int64_t flops = 0;
-  int64_t bytes = 0;       // of all tensors
-  bool complete = true;    // false when some node's shapes are not known, so that MACs are a lower bound
+  int64_t bytes = 0;     // of all tensors
+  bool complete = true;  // false when some node's shapes are not known, so that MACs are a lower bound
   std::vector<NodeCost> nodes;
 };
 

@@ -20,7 +20,8 @@ class ShapeInference {
   ShapeInference(const Graph& graph, const ShapeOptions& options) : graph_(graph), options_(options) {}
 
   Shapes run() {
-    for (const auto& [name, tensor] : graph_.tensors) result_.types[name] = {tensor.scalar_type(), tensor.sizes().vec()};
+    for (const auto& [name, tensor] : graph_.tensors)
+      result_.types[name] = {tensor.scalar_type(), tensor.sizes().vec()};
     for (const auto& input : graph_.inputs) bind_input(input);
     for (const auto& node : graph_.nodes) infer_node(node);
     return std::move(result_);
@@ -71,8 +72,10 @@ class ShapeInference {
           return;
         }
         types[i] = *type;
-        if (const at::Tensor* value = known(node.inputs[i])) values[i] = *value;
-        else all_known = false;
+        if (const at::Tensor* value = known(node.inputs[i]))
+          values[i] = *value;
+        else
+          all_known = false;
       }
       const auto outputs = op.infer({node, types, values, {present.get(), n}});
       for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i)

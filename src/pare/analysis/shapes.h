@@ -19,9 +19,9 @@ struct Shapes {
 };
 
 struct ShapeOptions {
-  int64_t batch = 1;                       // for an open first extent
-  int64_t open = 0;                        // for other open extents; 0 leaves them unknown
-  std::map<std::string, Shape> inputs;     // extents of inputs, by name; override all the above
+  int64_t batch = 1;                    // for an open first extent
+  int64_t open = 0;                     // for other open extents; 0 leaves them unknown
+  std::map<std::string, Shape> inputs;  // extents of inputs, by name; override all the above
 };
 
 // Never throws for a node: a node that cannot be typed leaves its outputs out and says why in `unknown`.

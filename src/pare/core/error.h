@@ -31,8 +31,8 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string where, std::string message);
 
   template <typename... Args>
-    requires(sizeof...(Args) > 0)
-  Error(ErrorKind kind, std::string where, fmt::format_string<Args...> format, Args&&... args)
+  requires(sizeof...(Args) > 0)
+      Error(ErrorKind kind, std::string where, fmt::format_string<Args...> format, Args&&... args)
       : Error(kind, std::move(where), fmt::format(format, std::forward<Args>(args)...)) {}
 
   ErrorKind kind() const { return kind_; }

@@ -20,7 +20,9 @@ T attribute_or(const Node& node, const std::string& name, T otherwise, std::stri
 
 }  // namespace
 
-int64_t Node::integer(const std::string& a, int64_t otherwise) const { return attribute_or(*this, a, otherwise, "int"); }
+int64_t Node::integer(const std::string& a, int64_t otherwise) const {
+  return attribute_or(*this, a, otherwise, "int");
+}
 double Node::real(const std::string& a, double otherwise) const { return attribute_or(*this, a, otherwise, "float"); }
 std::string Node::text(const std::string& a, const std::string& otherwise) const {
   return attribute_or(*this, a, otherwise, "string");

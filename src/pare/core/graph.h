@@ -18,7 +18,8 @@
 
 namespace pare {
 
-// An attribute pare never looks into (a subgraph, a type): kept as the bytes it came in, so that it can be written back.
+// An attribute pare never looks into (a subgraph, a type): kept as the bytes it came in, so that it can be written
+// back.
 struct OpaqueAttribute {
   int type = 0;       // onnx::AttributeProto::AttributeType
   std::string bytes;  // serialised AttributeProto
@@ -31,7 +32,7 @@ using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t
 struct Node {
   std::string name;
   std::string op;
-  std::string domain;  // empty for ONNX's own operators
+  std::string domain;                // empty for ONNX's own operators
   std::vector<std::string> inputs;   // an empty name is an absent optional input
   std::vector<std::string> outputs;  // an empty name is an output nobody wants
   std::map<std::string, Attribute> attributes;

@@ -10,19 +10,26 @@ JsonWriter::~JsonWriter() = default;
 void JsonWriter::field(const std::string& name, bool& value, const std::string& /*help*/) { (*json_)[name] = value; }
 void JsonWriter::field(const std::string& name, int64_t& value, const std::string& /*help*/) { (*json_)[name] = value; }
 void JsonWriter::field(const std::string& name, double& value, const std::string& /*help*/) { (*json_)[name] = value; }
-void JsonWriter::field(const std::string& name, std::string& value, const std::string& /*help*/, const Choices& /*choices*/) {
+void JsonWriter::field(const std::string& name, std::string& value, const std::string& /*help*/,
+                       const Choices& /*choices*/) {
   (*json_)[name] = value;
 }
 void JsonWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
                        const Choices& /*choices*/) {
   (*json_)[name] = values;
 }
-void JsonWriter::field(const std::string& name, std::vector<double>& values, const std::string& /*help*/) { (*json_)[name] = values; }
-void JsonWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& /*help*/) { (*json_)[name] = values; }
-void JsonWriter::positional(const std::string& name, std::string& value, const std::string& /*help*/, bool /*required*/) {
+void JsonWriter::field(const std::string& name, std::vector<double>& values, const std::string& /*help*/) {
+  (*json_)[name] = values;
+}
+void JsonWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& /*help*/) {
+  (*json_)[name] = values;
+}
+void JsonWriter::positional(const std::string& name, std::string& value, const std::string& /*help*/,
+                            bool /*required*/) {
   (*json_)[name] = value;
 }
-void JsonWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/, bool /*required*/) {
+void JsonWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
+                            bool /*required*/) {
   (*json_)[name] = values;
 }
 

@@ -20,13 +20,17 @@ class OptionVisitor {
   virtual void field(const std::string& name, bool& value, const std::string& help) = 0;
   virtual void field(const std::string& name, int64_t& value, const std::string& help) = 0;
   virtual void field(const std::string& name, double& value, const std::string& help) = 0;
-  virtual void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices = {}) = 0;
-  virtual void field(const std::string& name, std::vector<std::string>& values, const std::string& help, const Choices& choices = {}) = 0;
+  virtual void field(const std::string& name, std::string& value, const std::string& help,
+                     const Choices& choices = {}) = 0;
+  virtual void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                     const Choices& choices = {}) = 0;
   virtual void field(const std::string& name, std::vector<double>& values, const std::string& help) = 0;
   virtual void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) = 0;
   // An argument without a flag. `required` as many as there are at the least.
-  virtual void positional(const std::string& name, std::string& value, const std::string& help, bool required = true) = 0;
-  virtual void positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required = true) = 0;
+  virtual void positional(const std::string& name, std::string& value, const std::string& help,
+                          bool required = true) = 0;
+  virtual void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                          bool required = true) = 0;
 };
 
 // Writes every field into JSON; the recipe and the hash are made from it.
@@ -38,11 +42,13 @@ class JsonWriter : public OptionVisitor {
   void field(const std::string& name, int64_t& value, const std::string& help) override;
   void field(const std::string& name, double& value, const std::string& help) override;
   void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
-  void field(const std::string& name, std::vector<std::string>& values, const std::string& help, const Choices& choices) override;
+  void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
+             const Choices& choices) override;
   void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
   void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
   void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
-  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool required) override;
+  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                  bool required) override;
   const nlohmann::json& json() const { return *json_; }
 
  private:

@@ -1,8 +1,8 @@
 // SHA-256 (FIPS 180-4), for the fingerprint of inputs that is stored in what we write.
+#include <fmt/format.h>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <fmt/format.h>
 
 #include "pare/core/file.h"
 

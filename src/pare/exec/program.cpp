@@ -72,13 +72,15 @@ std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tens
 
 RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& options) const {
   if (inputs.size() != graph_.inputs.size())
-    throw Error(ErrorKind::shape, graph_.name, "{} inputs given, the graph has {}", inputs.size(), graph_.inputs.size());
+    throw Error(ErrorKind::shape, graph_.name, "{} inputs given, the graph has {}", inputs.size(),
+                graph_.inputs.size());
   std::vector<at::Tensor> values(numbers_.size());
   for (size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i];
   for (const auto& [id, name] : constants_) {
     const at::Tensor* tensor = &graph_.tensor(name);
     if (options.parameters != nullptr)
-      if (const auto found = options.parameters->find(name); found != options.parameters->end()) tensor = &found->second;
+      if (const auto found = options.parameters->find(name); found != options.parameters->end())
+        tensor = &found->second;
     values[static_cast<size_t>(id)] = *tensor;
   }
   RunResult result;
@@ -86,7 +88,8 @@ RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& opt
   for (const auto& name : options.taps) {
     const auto found = numbers_.find(name);
     if (found == numbers_.end()) throw Error(ErrorKind::usage, name, "the graph has no such value to tap");
-    if (values[static_cast<size_t>(found->second)].defined()) result.tapped[name] = values[static_cast<size_t>(found->second)];
+    if (values[static_cast<size_t>(found->second)].defined())
+      result.tapped[name] = values[static_cast<size_t>(found->second)];
   }
   for (const auto& step : steps_) {
     auto outputs = run_step(step, values, options);
@@ -100,7 +103,8 @@ RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& opt
       values[static_cast<size_t>(step.outputs[i])] = std::move(outputs[i]);
     }
   }
-  for (const auto& output : graph_.outputs) result.outputs.push_back(values[static_cast<size_t>(numbers_.find(output.name)->second)]);
+  for (const auto& output : graph_.outputs)
+    result.outputs.push_back(values[static_cast<size_t>(numbers_.find(output.name)->second)]);
   return result;
 }
 
@@ -122,7 +126,8 @@ std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_
     if (at::isFloatingType(input.dtype))
       inputs.push_back(at::randn(dims, generator, at::TensorOptions(at::kFloat)).to(input.dtype));
     else
-      inputs.push_back(at::randint(0, input.dtype == at::kBool ? 2 : 10, dims, generator, at::TensorOptions(at::kLong)).to(input.dtype));
+      inputs.push_back(at::randint(0, input.dtype == at::kBool ? 2 : 10, dims, generator, at::TensorOptions(at::kLong))
+                           .to(input.dtype));
   }
   return inputs;
 }

@@ -1,7 +1,7 @@
 // Execution of a graph by ATen, with autograd through every differentiable operator.
 //
-// A Program is a graph made ready to run: operators looked up, values numbered, last uses known. It is immutable and may
-// run in several threads at once. Parameters are an argument of a run, so a method that changes them (a mask, a
+// A Program is a graph made ready to run: operators looked up, values numbered, last uses known. It is immutable and
+// may run in several threads at once. Parameters are an argument of a run, so a method that changes them (a mask, a
 // reparameterisation) only hands over other tensors.
 #pragma once
 
@@ -50,7 +50,7 @@ class Program {
     const Node* node;
     std::vector<int> inputs;  // value numbers, −1 = absent
     std::vector<int> outputs;
-    std::vector<bool> last;   // is this the last read of input i?
+    std::vector<bool> last;  // is this the last read of input i?
   };
 
   int number(const std::string& value);

@@ -40,9 +40,7 @@ Tensors selu(const EvalContext& context) {
 
 Tensors celu(const EvalContext& context) { return {at::celu(context.in(0), context.node.real("alpha", 1.0))}; }
 
-Tensors gelu(const EvalContext& context) {
-  return {at::gelu(context.in(0), context.node.text("approximate", "none"))};
-}
+Tensors gelu(const EvalContext& context) { return {at::gelu(context.in(0), context.node.text("approximate", "none"))}; }
 
 Tensors hard_sigmoid(const EvalContext& context) {
   const double alpha = context.node.real("alpha", 0.2);
@@ -87,7 +85,8 @@ Tensors is_inf(const EvalContext& context) {
   const Tensor& x = context.in(0);
   Tensor result = at::zeros_like(x, at::kBool);
   if (context.node.integer("detect_positive", 1) != 0) result = result | (x == std::numeric_limits<double>::infinity());
-  if (context.node.integer("detect_negative", 1) != 0) result = result | (x == -std::numeric_limits<double>::infinity());
+  if (context.node.integer("detect_negative", 1) != 0)
+    result = result | (x == -std::numeric_limits<double>::infinity());
   return {result};
 }
 
@@ -118,8 +117,14 @@ void labels_dropout(LabelContext& context) {
 Tensors identity(const EvalContext& context) { return {context.in(0)}; }
 
 constexpr OpDef map(std::string_view type, EvaluateFunction evaluate, int since = 1) {
-  return {.type = type, .since = since, .min_inputs = 1, .max_inputs = 1, .evaluate = evaluate, .infer = infer_same,
-          .cost = cost_elementwise, .labels = labels_same};
+  return {.type = type,
+          .since = since,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .evaluate = evaluate,
+          .infer = infer_same,
+          .cost = cost_elementwise,
+          .labels = labels_same};
 }
 
 constexpr OpDef test(std::string_view type, EvaluateFunction evaluate) {
@@ -174,12 +179,29 @@ constexpr OpDef kOps[] = {
     test("Not", logical_not),
     test("IsNaN", is_nan),
     test("IsInf", is_inf),
-    {.type = "Identity", .min_inputs = 1, .max_inputs = 1, .evaluate = identity, .infer = infer_same, .cost = cost_none,
+    {.type = "Identity",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = identity,
+     .infer = infer_same,
+     .cost = cost_none,
      .labels = labels_same},
-    {.type = "Clip", .since = 11, .min_inputs = 1, .max_inputs = 3, .evaluate = clip, .infer = infer_same,
-     .cost = cost_elementwise, .labels = labels_same},
-    {.type = "Dropout", .since = 12, .min_inputs = 1, .max_inputs = 3, .evaluate = dropout, .infer = infer_dropout,
-     .cost = cost_none, .labels = labels_dropout},
+    {.type = "Clip",
+     .since = 11,
+     .min_inputs = 1,
+     .max_inputs = 3,
+     .evaluate = clip,
+     .infer = infer_same,
+     .cost = cost_elementwise,
+     .labels = labels_same},
+    {.type = "Dropout",
+     .since = 12,
+     .min_inputs = 1,
+     .max_inputs = 3,
+     .evaluate = dropout,
+     .infer = infer_dropout,
+     .cost = cost_none,
+     .labels = labels_dropout},
 };
 
 }  // namespace activation

@@ -78,8 +78,14 @@ Tensors prelu(const EvalContext& context) {
 }
 
 constexpr OpDef combine(std::string_view type, EvaluateFunction evaluate, int since = 7) {
-  return {.type = type, .since = since, .min_inputs = 2, .max_inputs = 2, .evaluate = evaluate,
-          .infer = infer_broadcast, .cost = cost_elementwise, .labels = labels_broadcast};
+  return {.type = type,
+          .since = since,
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .evaluate = evaluate,
+          .infer = infer_broadcast,
+          .cost = cost_elementwise,
+          .labels = labels_broadcast};
 }
 
 constexpr OpDef compare(std::string_view type, EvaluateFunction evaluate, int since = 7) {
@@ -118,8 +124,14 @@ constexpr OpDef kOps[] = {
     variadic("Min", fold<at::minimum>),
     variadic("Sum", fold<plus>),
     variadic("Mean", mean),
-    {.type = "Where", .since = 9, .min_inputs = 3, .max_inputs = 3, .evaluate = where, .infer = infer_where,
-     .cost = cost_elementwise, .labels = labels_broadcast},
+    {.type = "Where",
+     .since = 9,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .evaluate = where,
+     .infer = infer_where,
+     .cost = cost_elementwise,
+     .labels = labels_broadcast},
 };
 
 }  // namespace arithmetic

@@ -128,7 +128,8 @@ void labels_by_execution(LabelContext& context, EvaluateFunction evaluate) {
   std::vector<at::Tensor> operands = {context.expanded(0)};
   for (size_t i = 1; i < context.inputs.size(); ++i) {
     if (context.has(i) && !context.is_parameter(i))
-      return context.freeze_inputs(fmt::format("{} takes a shape that is computed when it runs", describe(context.node)));
+      return context.freeze_inputs(
+          fmt::format("{} takes a shape that is computed when it runs", describe(context.node)));
     operands.push_back(context.has(i) ? context.value(i) : at::Tensor());
   }
   const auto results = evaluate({.node = context.node, .inputs = operands});
@@ -140,8 +141,7 @@ void labels_mixed_along(LabelContext& context, const std::vector<int64_t>& axes)
   const at::Tensor& ids = context.ids(0);
   if (!ids.defined()) return;
   for (const int64_t axis : axes)
-    if (ids.size(axis) > 1)
-      return context.freeze(ids, fmt::format("{} mixes all channels", describe(context.node)));
+    if (ids.size(axis) > 1) return context.freeze(ids, fmt::format("{} mixes all channels", describe(context.node)));
   context.set(0, ids);
 }
 

@@ -22,9 +22,9 @@ int64_t checked_groups(const Node& node, at::IntArrayRef x, at::IntArrayRef w, b
   if (x.size() < 3 || x.size() > 5 || w.size() != x.size())
     throw Error(ErrorKind::shape, describe(node), "input {} and weight {} are not of 3 to 5 axes each", to_string(x),
                 to_string(w));
-  const bool fits = groups > 0 && (transposed ? w[0] == x[1] && x[1] % groups == 0
-                                              : w[0] % groups == 0 && groups <= x[1] && x[1] % groups == 0 &&
-                                                    w[1] == x[1] / groups);
+  const bool fits =
+      groups > 0 && (transposed ? w[0] == x[1] && x[1] % groups == 0
+                                : w[0] % groups == 0 && groups <= x[1] && x[1] % groups == 0 && w[1] == x[1] / groups);
   if (!fits)
     throw Error(ErrorKind::shape, describe(node), "input {} does not fit weight {} in {} groups", to_string(x),
                 to_string(w), groups);
@@ -142,7 +142,8 @@ Transposed transposed_window(const Node& node, at::IntArrayRef x, at::IntArrayRe
   const std::string auto_pad = node.text("auto_pad", "NOTSET");
   const auto output_shape = node.integers("output_shape");
   t.output_padding = node.integers("output_padding", Shape(n, 0));
-  const auto pads = auto_pad == "NOTSET" && output_shape.empty() ? node.integers("pads", Shape(2 * n, 0)) : Shape(2 * n, 0);
+  const auto pads =
+      auto_pad == "NOTSET" && output_shape.empty() ? node.integers("pads", Shape(2 * n, 0)) : Shape(2 * n, 0);
   if (t.output_padding.size() != n || pads.size() != 2 * n || (!output_shape.empty() && output_shape.size() != n))
     throw Error(ErrorKind::format, describe(node), "pads, output_padding or output_shape do not fit {} axes", n);
   Node plain = node;  // strides and dilations are checked as for Conv; its padding rules do not apply
@@ -160,8 +161,10 @@ Transposed transposed_window(const Node& node, at::IntArrayRef x, at::IntArrayRe
     axis.begin = pads[i];
     axis.end = pads[n + i];
     int64_t wanted = -1;
-    if (!output_shape.empty()) wanted = output_shape[i];
-    else if (auto_pad.starts_with("SAME")) wanted = axis.input * axis.stride;
+    if (!output_shape.empty())
+      wanted = output_shape[i];
+    else if (auto_pad.starts_with("SAME"))
+      wanted = axis.input * axis.stride;
     if (wanted >= 0) {
       const int64_t total = full - wanted;
       axis.begin = total < 0 ? 0 : auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
@@ -235,10 +238,21 @@ void rewrite_conv_transpose(RewriteContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "Conv", .min_inputs = 2, .max_inputs = 3, .evaluate = conv, .infer = infer_conv, .cost = cost_conv,
-     .labels = labels_conv, .rewrite = rewrite_conv},
-    {.type = "ConvTranspose", .min_inputs = 2, .max_inputs = 3, .evaluate = conv_transpose,
-     .infer = infer_conv_transpose, .cost = cost_conv_transpose, .labels = labels_conv_transpose,
+    {.type = "Conv",
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .evaluate = conv,
+     .infer = infer_conv,
+     .cost = cost_conv,
+     .labels = labels_conv,
+     .rewrite = rewrite_conv},
+    {.type = "ConvTranspose",
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .evaluate = conv_transpose,
+     .infer = infer_conv_transpose,
+     .cost = cost_conv_transpose,
+     .labels = labels_conv_transpose,
      .rewrite = rewrite_conv_transpose},
 };
 

@@ -78,7 +78,8 @@ std::vector<int64_t> LabelContext::along(const at::Tensor& ids, std::span<const 
   for (int64_t r = 0; r < rows.size(0); ++r) {
     const at::Tensor row = rows[r].contiguous();
     const auto* data = row.data_ptr<int64_t>();
-    for (int64_t k = 1; k < row.numel(); ++k) sets_.unite(data[0], data[k], "it is tied to a part that is not a channel");
+    for (int64_t k = 1; k < row.numel(); ++k)
+      sets_.unite(data[0], data[k], "it is tied to a part that is not a channel");
   }
   const at::Tensor column = rows.select(1, 0).expand({extent}).contiguous();
   if (rows.size(0) == 1 && extent > 1) {  // one channel spread over the whole axis
@@ -118,8 +119,8 @@ void LabelContext::unite(const at::Tensor& a, const at::Tensor& b, const std::st
   const auto both = at::broadcast_tensors({a, b});
   const at::Tensor x = both[0].contiguous();
   const at::Tensor y = both[1].contiguous();
-  unite({x.data_ptr<int64_t>(), static_cast<size_t>(x.numel())}, {y.data_ptr<int64_t>(), static_cast<size_t>(y.numel())},
-        reason);
+  unite({x.data_ptr<int64_t>(), static_cast<size_t>(x.numel())},
+        {y.data_ptr<int64_t>(), static_cast<size_t>(y.numel())}, reason);
 }
 
 void LabelContext::freeze(std::span<const int64_t> ids, const std::string& reason) {

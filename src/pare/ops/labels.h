@@ -65,13 +65,21 @@ class LabelContext {
   LabelContext(const Node& node, size_t index, std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                std::span<const at::Tensor> input_ids, std::span<const at::Tensor> values,
                std::span<const bool> parameter, ChannelSets& sets, std::vector<Slot>& slots)
-      : node(node), inputs(inputs), outputs(outputs), out_ids(outputs.size()), index_(index), input_ids_(input_ids),
-        values_(values), parameter_(parameter), sets_(sets), slots_(slots) {}
+      : node(node),
+        inputs(inputs),
+        outputs(outputs),
+        out_ids(outputs.size()),
+        index_(index),
+        input_ids_(input_ids),
+        values_(values),
+        parameter_(parameter),
+        sets_(sets),
+        slots_(slots) {}
 
   const Node& node;
-  std::span<const TensorType> inputs;   // absent ones have no dims
+  std::span<const TensorType> inputs;  // absent ones have no dims
   std::span<const TensorType> outputs;
-  std::vector<at::Tensor> out_ids;      // what the rule fills in; undefined = no labels
+  std::vector<at::Tensor> out_ids;  // what the rule fills in; undefined = no labels
 
   bool has(size_t i) const { return node.has_input(i); }
   bool is_parameter(size_t i) const { return i < parameter_.size() && parameter_[i]; }
@@ -113,9 +121,9 @@ class RewriteContext {
  public:
   Node& node;
   Graph& graph;
-  std::span<const TensorType> inputs;       // before the removal
+  std::span<const TensorType> inputs;  // before the removal
   std::span<const TensorType> outputs;
-  std::span<const at::Tensor> input_keep;   // boolean, shaped like the ids (1 or full extents); undefined = all kept
+  std::span<const at::Tensor> input_keep;  // boolean, shaped like the ids (1 or full extents); undefined = all kept
   std::span<const at::Tensor> output_keep;
 
   // How many entries along `axis` are kept, and which.

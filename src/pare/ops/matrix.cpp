@@ -125,7 +125,8 @@ void labels_parameter_times(LabelContext& context) {
   const int64_t rank = context.inputs[1].rank();
   const int64_t w = context.inputs[0].rank();
   const Tensor& ids = context.ids(1);
-  if (rank < 2 || w != 2) return context.freeze_inputs(fmt::format("{} multiplies it from the left", describe(context.node)));
+  if (rank < 2 || w != 2)
+    return context.freeze_inputs(fmt::format("{} multiplies it from the left", describe(context.node)));
   if (ids.defined() && !varies(ids, rank - 2)) return context.set(0, ids);
   context.slot(0, 1, context.along(1, rank - 2), SlotRole::consumer);
   const auto out = context.make(context.outputs[0].dims[static_cast<size_t>(rank - 2)]);
@@ -164,7 +165,8 @@ void labels_product(LabelContext& context) {
     return context.unite(inner_a, inner_b, reason);
   }
   const int64_t out = context.outputs[0].rank();
-  if (varies(a, -2) && varies(b, -1)) context.freeze(b, fmt::format("{} crosses two kinds of channels", describe(context.node)));
+  if (varies(a, -2) && varies(b, -1))
+    context.freeze(b, fmt::format("{} crosses two kinds of channels", describe(context.node)));
   if (varies(a, -2)) return context.set(0, context.along(0, rank_a - 2), out - 2);
   if (varies(b, -1)) return context.set(0, context.along(1, rank_b - 1), out - 1);
 }
@@ -195,7 +197,9 @@ Letters letters_of(const Node& node, const std::vector<Shape>& operands) {
   Letters letters;
   std::string equation = node.text("equation", "");
   std::erase(equation, ' ');
-  const auto malformed = [&] { return Error(ErrorKind::format, describe(node), "the equation '{}' does not fit", equation); };
+  const auto malformed = [&] {
+    return Error(ErrorKind::format, describe(node), "the equation '{}' does not fit", equation);
+  };
   const size_t arrow = equation.find("->");
   std::string left = equation.substr(0, arrow);
   for (size_t at = 0; (at = left.find("...")) != std::string::npos;) left.replace(at, 3, ".");
@@ -215,8 +219,10 @@ Letters letters_of(const Node& node, const std::vector<Shape>& operands) {
     size_t axis = 0;
     for (const char c : term) {
       if (c == '.') {
-        letters.ellipsis = broadcast_dims(letters.ellipsis, {operands[t].begin() + static_cast<int64_t>(axis),
-                                                             operands[t].begin() + static_cast<int64_t>(axis + hidden)}, node);
+        letters.ellipsis = broadcast_dims(letters.ellipsis,
+                                          {operands[t].begin() + static_cast<int64_t>(axis),
+                                           operands[t].begin() + static_cast<int64_t>(axis + hidden)},
+                                          node);
         axis += hidden;
         continue;
       }
@@ -266,11 +272,27 @@ Cost cost_einsum(const CostContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "Gemm", .since = 11, .min_inputs = 2, .max_inputs = 3, .evaluate = gemm, .infer = infer_gemm,
-     .cost = cost_gemm, .labels = labels_gemm},
-    {.type = "MatMul", .min_inputs = 2, .max_inputs = 2, .evaluate = matmul, .infer = infer_matmul,
-     .cost = cost_matmul, .labels = labels_matmul},
-    {.type = "Einsum", .since = 12, .min_inputs = 1, .evaluate = einsum, .infer = infer_einsum, .cost = cost_einsum,
+    {.type = "Gemm",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .evaluate = gemm,
+     .infer = infer_gemm,
+     .cost = cost_gemm,
+     .labels = labels_gemm},
+    {.type = "MatMul",
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = matmul,
+     .infer = infer_matmul,
+     .cost = cost_matmul,
+     .labels = labels_matmul},
+    {.type = "Einsum",
+     .since = 12,
+     .min_inputs = 1,
+     .evaluate = einsum,
+     .infer = infer_einsum,
+     .cost = cost_einsum,
      .labels = labels_frozen},
 };
 

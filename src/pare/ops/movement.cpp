@@ -116,7 +116,8 @@ Shape unsqueezed(const Node& node, const Shape& dims, const std::vector<int64_t>
   const auto rank = static_cast<int64_t>(dims.size() + axes.size());
   Shape result(static_cast<size_t>(rank), -1);
   for (const int64_t axis : normalized_axes(axes, rank, node)) {
-    if (result[static_cast<size_t>(axis)] == 1) throw Error(ErrorKind::format, describe(node), "axis {} is named twice", axis);
+    if (result[static_cast<size_t>(axis)] == 1)
+      throw Error(ErrorKind::format, describe(node), "axis {} is named twice", axis);
     result[static_cast<size_t>(axis)] = 1;
   }
   auto next = dims.begin();
@@ -227,8 +228,10 @@ void labels_concat(LabelContext& context) {
     const Tensor& ids = context.ids(i);
     if (context.is_parameter(i)) continue;
     if (!ids.defined() || ids.size(axis) > 1) return context.freeze_inputs(reason);
-    if (common.defined()) context.unite(common, ids, reason);
-    else common = ids;
+    if (common.defined())
+      context.unite(common, ids, reason);
+    else
+      common = ids;
   }
   for (size_t i = 0; i < context.inputs.size(); ++i)
     for (int64_t a = 0; context.is_parameter(i) && a < common.dim(); ++a)
@@ -321,8 +324,15 @@ std::vector<TensorType> infer_space_to_depth(const InferContext& context) {
 
 constexpr OpDef move(std::string_view type, size_t max_inputs, EvaluateFunction evaluate, InferFunction infer,
                      LabelFunction labels, int since = 1, RewriteFunction rewrite = nullptr) {
-  return {.type = type, .since = since, .min_inputs = 1, .max_inputs = max_inputs, .evaluate = evaluate,
-          .infer = infer, .cost = cost_none, .labels = labels, .rewrite = rewrite};
+  return {.type = type,
+          .since = since,
+          .min_inputs = 1,
+          .max_inputs = max_inputs,
+          .evaluate = evaluate,
+          .infer = infer,
+          .cost = cost_none,
+          .labels = labels,
+          .rewrite = rewrite};
 }
 
 constexpr OpDef kOps[] = {

@@ -59,8 +59,10 @@ void label_per_channel(LabelContext& context, size_t first, size_t last) {
   const auto ids = context.along(0, 1);
   for (size_t i = first; i <= last && i < context.inputs.size(); ++i) {
     if (!context.has(i)) continue;
-    if (context.is_parameter(i)) context.slot(i, 0, ids, SlotRole::pass);
-    else context.freeze(ids, fmt::format("{} takes computed parameters", describe(context.node)));
+    if (context.is_parameter(i))
+      context.slot(i, 0, ids, SlotRole::pass);
+    else
+      context.freeze(ids, fmt::format("{} takes computed parameters", describe(context.node)));
   }
   context.set(0, ids, 1);
 }
@@ -86,14 +88,14 @@ Tensors layer_norm(const EvalContext& context) {
   for (const int64_t axis : trailing_axes(context.node, x.dim())) normalized.push_back(x.size(axis));
   const Tensor scale = context.in(1).expand(normalized);
   const Tensor bias = context.has(2) ? context.in(2).expand(normalized) : Tensor();
-  auto [y, mean, inverse_std] =
-      at::native_layer_norm(x, normalized, scale, bias, context.node.real("epsilon", 1e-5));
+  auto [y, mean, inverse_std] = at::native_layer_norm(x, normalized, scale, bias, context.node.real("epsilon", 1e-5));
   return {y, mean, inverse_std};
 }
 
 std::vector<TensorType> infer_layer_norm(const InferContext& context) {
   TensorType statistics = context.in(0);
-  for (const int64_t axis : trailing_axes(context.node, statistics.rank())) statistics.dims[static_cast<size_t>(axis)] = 1;
+  for (const int64_t axis : trailing_axes(context.node, statistics.rank()))
+    statistics.dims[static_cast<size_t>(axis)] = 1;
   return {context.in(0), statistics, statistics};
 }
 
@@ -147,7 +149,8 @@ Tensors mean_variance(const EvalContext& context) {
 }
 
 void labels_mean_variance(LabelContext& context) {
-  labels_mixed_along(context, normalized_axes(context.node.integers("axes", {0, 2, 3}), context.inputs[0].rank(), context.node));
+  labels_mixed_along(context,
+                     normalized_axes(context.node.integers("axes", {0, 2, 3}), context.inputs[0].rank(), context.node));
 }
 
 Tensors lp_norm(const EvalContext& context) {
@@ -166,20 +169,59 @@ Cost cost_normalize(const CostContext& context) { return {.flops = 4 * context.o
 Cost cost_batch_norm(const CostContext& context) { return {.flops = 2 * context.outputs[0].count()}; }
 
 constexpr OpDef kOps[] = {
-    {.type = "BatchNormalization", .since = 9, .min_inputs = 5, .max_inputs = 5, .evaluate = batch_norm,
-     .infer = infer_batch_norm, .cost = cost_batch_norm, .labels = labels_batch_norm},
-    {.type = "InstanceNormalization", .min_inputs = 3, .max_inputs = 3, .evaluate = instance_norm,
-     .infer = infer_same, .cost = cost_normalize, .labels = labels_instance_norm},
-    {.type = "LayerNormalization", .since = 17, .min_inputs = 2, .max_inputs = 3, .evaluate = layer_norm,
-     .infer = infer_layer_norm, .cost = cost_normalize, .labels = labels_layer_norm},
-    {.type = "GroupNormalization", .since = 18, .min_inputs = 3, .max_inputs = 3, .evaluate = group_norm,
-     .infer = infer_same, .cost = cost_normalize, .labels = labels_channels_mixed},
-    {.type = "LRN", .min_inputs = 1, .max_inputs = 1, .evaluate = lrn, .infer = infer_same, .cost = cost_normalize,
+    {.type = "BatchNormalization",
+     .since = 9,
+     .min_inputs = 5,
+     .max_inputs = 5,
+     .evaluate = batch_norm,
+     .infer = infer_batch_norm,
+     .cost = cost_batch_norm,
+     .labels = labels_batch_norm},
+    {.type = "InstanceNormalization",
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .evaluate = instance_norm,
+     .infer = infer_same,
+     .cost = cost_normalize,
+     .labels = labels_instance_norm},
+    {.type = "LayerNormalization",
+     .since = 17,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .evaluate = layer_norm,
+     .infer = infer_layer_norm,
+     .cost = cost_normalize,
+     .labels = labels_layer_norm},
+    {.type = "GroupNormalization",
+     .since = 18,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .evaluate = group_norm,
+     .infer = infer_same,
+     .cost = cost_normalize,
      .labels = labels_channels_mixed},
-    {.type = "MeanVarianceNormalization", .since = 9, .min_inputs = 1, .max_inputs = 1, .evaluate = mean_variance,
-     .infer = infer_same, .cost = cost_normalize, .labels = labels_mean_variance},
-    {.type = "LpNormalization", .min_inputs = 1, .max_inputs = 1, .evaluate = lp_norm, .infer = infer_same,
-     .cost = cost_normalize, .labels = labels_lp_norm},
+    {.type = "LRN",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = lrn,
+     .infer = infer_same,
+     .cost = cost_normalize,
+     .labels = labels_channels_mixed},
+    {.type = "MeanVarianceNormalization",
+     .since = 9,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = mean_variance,
+     .infer = infer_same,
+     .cost = cost_normalize,
+     .labels = labels_mean_variance},
+    {.type = "LpNormalization",
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = lp_norm,
+     .infer = infer_same,
+     .cost = cost_normalize,
+     .labels = labels_lp_norm},
 };
 
 }  // namespace normalization

@@ -41,8 +41,8 @@ struct EvalContext {
   std::function<void(size_t, at::Tensor)> update;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
-  const at::Tensor& in(size_t i) const;             // Error{format} when absent
-  std::vector<int64_t> integers(size_t i) const;    // a small integer tensor as a list
+  const at::Tensor& in(size_t i) const;           // Error{format} when absent
+  std::vector<int64_t> integers(size_t i) const;  // a small integer tensor as a list
   bool reusable(size_t i) const { return may_overwrite && may_overwrite(i); }
 };
 
@@ -83,7 +83,7 @@ using RewriteFunction = void (*)(RewriteContext&);
 
 struct OpDef {
   std::string_view type;
-  int since = 1;            // the first opset whose form of the operator can carry the canonical node
+  int since = 1;  // the first opset whose form of the operator can carry the canonical node
   size_t min_inputs = 0;
   size_t max_inputs = SIZE_MAX;
   EvaluateFunction evaluate = nullptr;

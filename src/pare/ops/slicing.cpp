@@ -26,7 +26,8 @@ std::vector<Range> ranges_of(const Context& context, const Shape& dims) {
   const auto ends = context.integers(2);
   std::vector<int64_t> axes;
   std::vector<int64_t> steps(starts.size(), 1);
-  if (context.has(3)) axes = context.integers(3);
+  if (context.has(3))
+    axes = context.integers(3);
   else
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   if (context.has(4)) steps = context.integers(4);
@@ -44,7 +45,8 @@ std::vector<Range> ranges_of(const Context& context, const Shape& dims) {
     Range range{axis, bound(starts[i], step > 0 ? 0 : 0, step > 0 ? extent : extent - 1), step, 0};
     const int64_t end = step > 0 ? bound(ends[i], 0, extent) : bound(ends[i], -1, extent - 1);
     if (step > 0 && end > range.start) range.count = (end - range.start - 1) / step + 1;
-    if (step < 0 && end < range.start && extent > 0) range.count = (range.start - end - 1) / (step == INT64_MIN ? INT64_MAX : -step) + 1;
+    if (step < 0 && end < range.start && extent > 0)
+      range.count = (range.start - end - 1) / (step == INT64_MIN ? INT64_MAX : -step) + 1;
     ranges.push_back(range);
   }
   return ranges;
@@ -62,7 +64,8 @@ std::vector<Padding> paddings_of(const Context& context, const Shape& dims) {
   const Node& node = context.node;
   const auto pads = context.integers(1);
   std::vector<int64_t> axes;
-  if (context.has(3)) axes = normalized_axes(context.integers(3), static_cast<int64_t>(dims.size()), node);
+  if (context.has(3))
+    axes = normalized_axes(context.integers(3), static_cast<int64_t>(dims.size()), node);
   else
     for (size_t i = 0; i < dims.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   if (pads.size() != 2 * axes.size())
@@ -117,7 +120,8 @@ std::vector<at::Tensor> evaluate_slice(const EvalContext& context) {
 
 std::vector<TensorType> infer_slice(const InferContext& context) {
   TensorType y = context.in(0);
-  for (const auto& range : slicing::ranges_of(context, context.in(0).dims)) y.dims[static_cast<size_t>(range.axis)] = range.count;
+  for (const auto& range : slicing::ranges_of(context, context.in(0).dims))
+    y.dims[static_cast<size_t>(range.axis)] = range.count;
   return {y};
 }
 
@@ -195,7 +199,8 @@ void labels_pad(LabelContext& context) {
   for (size_t i = 1; i < operands.size(); ++i)
     if (context.has(i)) operands[i] = context.value(i);
   at::Tensor result = ids;
-  for (const auto& padding : slicing::paddings_of(EvalContext{.node = context.node, .inputs = operands}, context.inputs[0].dims)) {
+  for (const auto& padding :
+       slicing::paddings_of(EvalContext{.node = context.node, .inputs = operands}, context.inputs[0].dims)) {
     if ((padding.begin == 0 && padding.end == 0) || ids.size(padding.axis) == 1) continue;
     if (context.node.text("mode", "constant") != "constant" || padding.begin < 0 || padding.end < 0)
       return context.freeze(ids, fmt::format("{} copies or drops channels", describe(context.node)));
@@ -217,7 +222,8 @@ void rewrite_pad(RewriteContext& context) {
   std::vector<at::Tensor> operands(context.node.inputs.size());
   for (size_t i = 1; i < operands.size(); ++i)
     if (context.node.has_input(i)) operands[i] = context.graph.tensor(context.node.inputs[i]);
-  const auto paddings = slicing::paddings_of(EvalContext{.node = context.node, .inputs = operands}, context.inputs[0].dims);
+  const auto paddings =
+      slicing::paddings_of(EvalContext{.node = context.node, .inputs = operands}, context.inputs[0].dims);
   at::Tensor pads = operands[1].to(at::kLong).clone();
   for (size_t i = 0; i < paddings.size(); ++i) {
     const auto& padding = paddings[i];

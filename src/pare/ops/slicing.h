@@ -17,10 +17,23 @@ void rewrite_pad(RewriteContext& context);
 
 Cost cost_none(const CostContext& context);
 
-inline constexpr OpDef kSlice = {.type = "Slice", .since = 10, .min_inputs = 3, .max_inputs = 5,
-                                 .evaluate = evaluate_slice, .infer = infer_slice, .cost = cost_none,
-                                 .labels = labels_slice, .rewrite = rewrite_slice};
-inline constexpr OpDef kPad = {.type = "Pad", .since = 11, .min_inputs = 2, .max_inputs = 4, .evaluate = evaluate_pad,
-                               .infer = infer_pad, .cost = cost_none, .labels = labels_pad, .rewrite = rewrite_pad};
+inline constexpr OpDef kSlice = {.type = "Slice",
+                                 .since = 10,
+                                 .min_inputs = 3,
+                                 .max_inputs = 5,
+                                 .evaluate = evaluate_slice,
+                                 .infer = infer_slice,
+                                 .cost = cost_none,
+                                 .labels = labels_slice,
+                                 .rewrite = rewrite_slice};
+inline constexpr OpDef kPad = {.type = "Pad",
+                               .since = 11,
+                               .min_inputs = 2,
+                               .max_inputs = 4,
+                               .evaluate = evaluate_pad,
+                               .infer = infer_pad,
+                               .cost = cost_none,
+                               .labels = labels_pad,
+                               .rewrite = rewrite_pad};
 
 }  // namespace pare

@@ -57,8 +57,10 @@ std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> inp
       !auto_pad.empty())
     throw Error(ErrorKind::format, describe(node), "auto_pad is '{}'", auto_pad);
   const bool same = auto_pad.starts_with("SAME");
-  if (kernel.size() != count || (node.has("kernel_shape") && spatial_attribute(node, "kernel_shape", count, 1, 1) != kernel))
-    throw Error(ErrorKind::shape, describe(node), "a kernel of {} does not fit {}", to_string(kernel), to_string(input_dims));
+  if (kernel.size() != count ||
+      (node.has("kernel_shape") && spatial_attribute(node, "kernel_shape", count, 1, 1) != kernel))
+    throw Error(ErrorKind::shape, describe(node), "a kernel of {} does not fit {}", to_string(kernel),
+                to_string(input_dims));
   for (const int64_t extent : kernel)
     if (extent < 1) throw Error(ErrorKind::shape, describe(node), "the kernel {} is empty", to_string(kernel));
   const Shape stride = spatial_attribute(node, "strides", count, 1, 1);

@@ -1,4 +1,5 @@
-// Where the window of a pool or a convolution stands: kernel, stride, dilation, padding and the number of places, axis by axis.
+// Where the window of a pool or a convolution stands: kernel, stride, dilation, padding and the number of places, axis
+// by axis.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ bool foldable(const Graph& graph, const Node& layer, const Node& norm) {
   if (norm.op != "BatchNormalization" || norm.integer("training_mode", 0) != 0) return false;
   if (norm.outputs.size() > 1 || !constant_from(graph, norm, 1) || !constant_from(graph, layer, 1)) return false;
   if (!layer.domain.empty() || !norm.domain.empty()) return false;
-  if (layer.op == "Gemm") return layer.integer("transA", 0) == 0 && layer.real("beta", 1) == 1 && layer.real("alpha", 1) == 1;
+  if (layer.op == "Gemm")
+    return layer.integer("transA", 0) == 0 && layer.real("beta", 1) == 1 && layer.real("alpha", 1) == 1;
   return layer.op == "Conv" || layer.op == "ConvTranspose";
 }
 
@@ -52,7 +53,9 @@ Graph fold_batch_norm(const Graph& original) {
     Node& norm = graph.nodes[n];
     if (norm.op != "BatchNormalization" || norm.inputs.empty()) continue;
     const auto made = usage.producer.find(norm.inputs[0]);
-    if (made == usage.producer.end() || usage.consumers.find(norm.inputs[0])->second.size() != 1 || outputs.contains(norm.inputs[0])) continue;
+    if (made == usage.producer.end() || usage.consumers.find(norm.inputs[0])->second.size() != 1 ||
+        outputs.contains(norm.inputs[0]))
+      continue;
     Node& layer = graph.nodes[made->second];
     if (!foldable(graph, layer, norm)) continue;
     const auto in = [&](size_t i) { return graph.tensor(norm.inputs[i]).to(at::kDouble); };

@@ -15,7 +15,8 @@ class Removal {
 
   Graph run() {
     for (const ChannelId id : removed_)
-      if (map_.sets.find(static_cast<int64_t>(id)) != static_cast<int64_t>(id) || map_.sets.frozen(static_cast<int64_t>(id)))
+      if (map_.sets.find(static_cast<int64_t>(id)) != static_cast<int64_t>(id) ||
+          map_.sets.frozen(static_cast<int64_t>(id)))
         throw Error(ErrorKind::usage, "remove_channels", "channel {} may not be removed: {}", static_cast<int64_t>(id),
                     map_.sets.reason(static_cast<int64_t>(id)));
     slice_parameters();
@@ -26,8 +27,8 @@ class Removal {
  private:
   bool is_kept(int64_t id) const { return id == kUnlabelled || !removed_.contains(ChannelId{id}); }
 
-  // Every use of a parameter is sliced as its slots say; equal slices of one tensor are made once. The first slice keeps
-  // the tensor's name, others (readers that disagree) get names of their own.
+  // Every use of a parameter is sliced as its slots say; equal slices of one tensor are made once. The first slice
+  // keeps the tensor's name, others (readers that disagree) get names of their own.
   void slice_parameters() {
     std::map<std::pair<size_t, size_t>, std::vector<const Slot*>> uses;  // (node, input)
     for (const auto& slot : map_.slots) uses[{slot.node, slot.input}].push_back(&slot);
@@ -63,8 +64,10 @@ class Removal {
     std::vector<int64_t> kept;
     signature += fmt::format("axis {}:", slot.axis);
     for (size_t i = 0; i < slot.ids.size(); ++i) {
-      if (is_kept(slot.ids[i])) kept.push_back(static_cast<int64_t>(i));
-      else signature += fmt::format(" {}", i);
+      if (is_kept(slot.ids[i]))
+        kept.push_back(static_cast<int64_t>(i));
+      else
+        signature += fmt::format(" {}", i);
     }
     if (kept.size() == slot.ids.size()) return tensor;
     if (kept.empty())

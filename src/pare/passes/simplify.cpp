@@ -37,7 +37,9 @@ bool all_constant(const Node& node, const Graph& graph) {
 // Evaluates a node of constant inputs; false when it has to stay.
 bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   const OpDef* op = find_op(node);
-  if (op == nullptr || node.op == "Dropout" || node.op.starts_with("Random") || node.op == "Bernoulli" || !all_constant(node, graph)) return false;
+  if (op == nullptr || node.op == "Dropout" || node.op.starts_with("Random") || node.op == "Bernoulli" ||
+      !all_constant(node, graph))
+    return false;
   for (const auto& output : node.outputs) {
     const TensorType* type = shapes.find(output);
     if (!output.empty() && (type == nullptr || !worth_storing(node, graph, type->count()))) return false;
@@ -122,7 +124,8 @@ Graph remove_identities(Graph graph) {
   for (auto& node : graph.nodes) {
     for (auto& input : node.inputs)
       if (const auto found = source.find(input); found != source.end()) input = found->second;
-    if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 && !outputs.contains(node.outputs.at(0)))
+    if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 &&
+        !outputs.contains(node.outputs.at(0)))
       source[node.outputs[0]] = node.inputs[0];
   }
   return graph;

@@ -36,7 +36,9 @@ std::vector<Latency> benchmark(const std::vector<Graph>& models, const Benchmark
   std::vector<Latency> result;
   for (auto& list : times) {
     std::sort(list.begin(), list.end());
-    const auto at = [&](double part) { return list[static_cast<size_t>(part * static_cast<double>(list.size() - 1) + 0.5)]; };
+    const auto at = [&](double part) {
+      return list[static_cast<size_t>(part * static_cast<double>(list.size() - 1) + 0.5)];
+    };
     result.push_back({at(0.5), at(0.1), at(0.9), static_cast<int64_t>(list.size())});
   }
   return result;

@@ -10,8 +10,8 @@ namespace pare {
 
 struct BenchmarkOptions {
   int64_t batch = 1;
-  int64_t rounds = 30;      // timed runs of each model, one of each in turn
-  double seconds = 5;       // or as many rounds as fit into this time, at least 5
+  int64_t rounds = 30;  // timed runs of each model, one of each in turn
+  double seconds = 5;   // or as many rounds as fit into this time, at least 5
   uint64_t seed = 0;
   std::function<void(int64_t done, int64_t all)> progress;
 };

@@ -11,11 +11,13 @@ namespace pare {
 
 namespace fs = std::filesystem;
 
-Difference compare_tensors(const std::string& name, const at::Tensor& found, const at::Tensor& expected, const Tolerance& tolerance) {
+Difference compare_tensors(const std::string& name, const at::Tensor& found, const at::Tensor& expected,
+                           const Tolerance& tolerance) {
   Difference difference{.name = name};
   if (found.sizes() != expected.sizes() || found.scalar_type() != expected.scalar_type()) {
-    difference.problem = fmt::format("found {}, expected {}", to_string(TensorType{found.scalar_type(), found.sizes().vec()}),
-                                     to_string(TensorType{expected.scalar_type(), expected.sizes().vec()}));
+    difference.problem =
+        fmt::format("found {}, expected {}", to_string(TensorType{found.scalar_type(), found.sizes().vec()}),
+                    to_string(TensorType{expected.scalar_type(), expected.sizes().vec()}));
     return difference;
   }
   if (found.numel() == 0) return difference;
@@ -31,10 +33,13 @@ Difference compare_tensors(const std::string& name, const at::Tensor& found, con
   return difference;
 }
 
-std::vector<Difference> compare_models(const Graph& a, const Graph& b, const std::vector<std::vector<at::Tensor>>& samples, const Tolerance& tolerance) {
+std::vector<Difference> compare_models(const Graph& a, const Graph& b,
+                                       const std::vector<std::vector<at::Tensor>>& samples,
+                                       const Tolerance& tolerance) {
   const at::NoGradGuard no_grad;
   if (a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size())
-    throw Error(ErrorKind::usage, "verify", "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(), b.inputs.size(), a.outputs.size(), b.outputs.size());
+    throw Error(ErrorKind::usage, "verify", "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(),
+                b.inputs.size(), a.outputs.size(), b.outputs.size());
   const Program first(a);
   const Program second(b);
   std::vector<Difference> worst(a.outputs.size());
@@ -43,7 +48,9 @@ std::vector<Difference> compare_models(const Graph& a, const Graph& b, const std
     const auto found = second.run(inputs).outputs;
     for (size_t i = 0; i < worst.size(); ++i) {
       const Difference now = compare_tensors(a.outputs[i].name, found[i], expected[i], tolerance);
-      if (worst[i].name.empty() || !now.problem.empty() || now.largest > worst[i].largest || now.outside > worst[i].outside) worst[i] = now;
+      if (worst[i].name.empty() || !now.problem.empty() || now.largest > worst[i].largest ||
+          now.outside > worst[i].outside)
+        worst[i] = now;
     }
   }
   return worst;
@@ -74,15 +81,19 @@ std::vector<Difference> check_test_data(const Graph& graph, const fs::path& dire
     const fs::path folder = directory / fmt::format("test_data_set_{}", set);
     if (!fs::is_directory(folder)) break;
     std::vector<at::Tensor> inputs;
-    for (size_t i = 0; i < graph.inputs.size(); ++i) inputs.push_back(read_tensor_pb(folder / fmt::format("input_{}.pb", i)));
+    for (size_t i = 0; i < graph.inputs.size(); ++i)
+      inputs.push_back(read_tensor_pb(folder / fmt::format("input_{}.pb", i)));
     const auto outputs = program.run(inputs).outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
-      differences.push_back(compare_tensors(graph.outputs[i].name, outputs[i], read_tensor_pb(folder / fmt::format("output_{}.pb", i)), tolerance));
+      differences.push_back(compare_tensors(graph.outputs[i].name, outputs[i],
+                                            read_tensor_pb(folder / fmt::format("output_{}.pb", i)), tolerance));
       if (!differences.back().ok() && is_random(program, inputs))
-        throw Error(ErrorKind::unsupported, graph.outputs[i].name, "is drawn at random: there is nothing to compare it with");
+        throw Error(ErrorKind::unsupported, graph.outputs[i].name,
+                    "is drawn at random: there is nothing to compare it with");
     }
   }
-  if (differences.empty()) throw Error(ErrorKind::file, directory.string(), "has no test_data_set_0 with inputs and outputs");
+  if (differences.empty())
+    throw Error(ErrorKind::file, directory.string(), "has no test_data_set_0 with inputs and outputs");
   return differences;
 }
 

@@ -30,7 +30,8 @@ std::vector<double> stored_list(const Graph& model, const std::string& key) {
 }  // namespace
 
 Dataset DataChoice::load(const Graph& model) const {
-  if (data.empty()) throw Error(ErrorKind::usage, "--data", "name the data: fashion-mnist, mnist, cifar10 or folder:DIR");
+  if (data.empty())
+    throw Error(ErrorKind::usage, "--data", "name the data: fashion-mnist, mnist, cifar10 or folder:DIR");
   if (limit < 0) throw Error(ErrorKind::usage, "--limit", "expected 0 or more, found {}", limit);
   DataOptions options{.data = data, .split = split, .limit = limit, .mean = mean, .std = std, .size = size};
   if (mean.empty()) options.mean = stored_list(model, "pare.mean");

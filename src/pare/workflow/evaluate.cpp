@@ -27,7 +27,8 @@ void check_input(const Graph& graph, const Dataset& data) {
   for (size_t i = 0; fits && !flat && i < 3; ++i) fits = wanted[i] < 0 || wanted[i] == image[i];
   if (flat) fits = wanted[0] < 0 || wanted[0] == image[0] * image[1] * image[2];
   if (!fits)
-    throw Error(ErrorKind::shape, graph.inputs[0].name, "the model takes {}, the images of {} are {}", to_string(wanted), data.name, to_string(image));
+    throw Error(ErrorKind::shape, graph.inputs[0].name, "the model takes {}, the images of {} are {}",
+                to_string(wanted), data.name, to_string(image));
 }
 
 at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dataset& data) {
@@ -36,8 +37,10 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
   if (program.graph().inputs[0].dtype != at::kFloat) input = input.to(program.graph().inputs[0].dtype);
   at::Tensor logits = program.run({&input, 1}).outputs.at(0);
   if (logits.dim() > 2) logits = logits.flatten(1);
-  if (logits.dim() != 2 || logits.size(0) != images.size(0) || logits.size(1) < static_cast<int64_t>(data.classes.size()))
-    throw Error(ErrorKind::shape, program.graph().outputs.at(0).name, "gives {} for {} images of {} classes", to_string(logits.sizes()), images.size(0), data.classes.size());
+  if (logits.dim() != 2 || logits.size(0) != images.size(0) ||
+      logits.size(1) < static_cast<int64_t>(data.classes.size()))
+    throw Error(ErrorKind::shape, program.graph().outputs.at(0).name, "gives {} for {} images of {} classes",
+                to_string(logits.sizes()), images.size(0), data.classes.size());
   return logits;
 }
 

@@ -13,7 +13,7 @@ namespace pare {
 
 struct EvaluateOptions {
   int64_t batch = 250;
-  bool ensemble = false;                         // also the average of the models' class probabilities
+  bool ensemble = false;  // also the average of the models' class probabilities
   std::function<void(int64_t done, int64_t all)> progress;
 };
 
@@ -23,8 +23,8 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
-// The graphs are prepared for inference (passes/for_inference.h). Error{shape} when a model does not take the data's images or has fewer outputs
-// than the data has classes.
+// The graphs are prepared for inference (passes/for_inference.h). Error{shape} when a model does not take the data's
+// images or has fewer outputs than the data has classes.
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options = {});
 
 }  // namespace pare

@@ -29,7 +29,8 @@ void ModelOptions::describe(OptionVisitor& options) {
                 {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
   options.field("width", width, "width multiplier of --arch");
   options.field("classes", classes, "number of classes of --arch");
-  options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution", {"", "a", "b"});
+  options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution",
+                {"", "a", "b"});
   options.field("image", image, "channels, height and width of the input of --arch");
   options.field("input-shape", input_shape, "NAME=1x3x224x224, for inputs whose extents are open");
 }
@@ -62,8 +63,11 @@ ShapeOptions ModelOptions::shapes() const {
 namespace {
 
 Graph zoo_graph(const ModelOptions& options, uint64_t seed) {
-  ArchOptions arch{.activation = options.activation, .width = options.width, .classes = options.classes,
-                   .input = options.image, .shortcut = options.shortcut};
+  ArchOptions arch{.activation = options.activation,
+                   .width = options.width,
+                   .classes = options.classes,
+                   .input = options.image,
+                   .shortcut = options.shortcut};
   Graph graph = build(options.arch, arch, seed);
   graph.metadata["pare.arch"] = options.arch;
   return graph;
@@ -74,14 +78,18 @@ bool is_onnx(const std::string& path) {
   return extension == ".onnx" || extension == ".pb" || extension == ".ort";
 }
 
-Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint64_t seed, std::vector<std::string>& notes) {
+Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint64_t seed,
+                      std::vector<std::string>& notes) {
   if (options.arch.empty())
-    throw Error(ErrorKind::usage, path, "holds weights without a network; name it with --arch (pare --help lists them)");
+    throw Error(ErrorKind::usage, path,
+                "holds weights without a network; name it with --arch (pare --help lists them)");
   const NamedTensors weights = read_weights(path);
   MatchReport report;
   Graph graph = with_weights(zoo_graph(options, seed), weights.tensors, report);
   if (!report.prefix.empty()) notes.push_back(fmt::format("took the prefix '{}' off the names", report.prefix));
-  if (!report.ignored.empty()) notes.push_back(fmt::format("ignored {} tensors without a place: {}", report.ignored.size(), fmt::join(report.ignored, ", ")));
+  if (!report.ignored.empty())
+    notes.push_back(
+        fmt::format("ignored {} tensors without a place: {}", report.ignored.size(), fmt::join(report.ignored, ", ")));
   for (const auto& ignored : weights.ignored) notes.push_back("did not read " + ignored);
   for (const auto& [key, value] : weights.metadata) graph.metadata[key] = value;
   return graph;
@@ -125,7 +133,8 @@ std::vector<std::string> save_model(const Graph& graph, const fs::path& path, co
   const WriteReport report = write_onnx(graph, path, {.opset = options.opset});
   std::vector<std::string> notes;
   if (report.opset != options.opset)
-    notes.push_back(fmt::format("wrote opset {} instead of {}: needed by {}", report.opset, options.opset, fmt::join(report.raised_by, ", ")));
+    notes.push_back(fmt::format("wrote opset {} instead of {}: needed by {}", report.opset, options.opset,
+                                fmt::join(report.raised_by, ", ")));
   return notes;
 }
 

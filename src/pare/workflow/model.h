@@ -12,12 +12,12 @@
 namespace pare {
 
 struct ModelOptions {
-  std::string arch;                    // for files that hold only weights
+  std::string arch;  // for files that hold only weights
   std::string activation = "relu";
   double width = 1.0;
   int64_t classes = 10;
   std::string shortcut;
-  std::vector<int64_t> image;          // channels, height, width
+  std::vector<int64_t> image;            // channels, height, width
   std::vector<std::string> input_shape;  // NAME=1x3x224x224, for inputs with open extents
 
   void describe(OptionVisitor& options);
@@ -31,8 +31,8 @@ struct Model {
   double seconds = 0;              // spent loading
 };
 
-// Reads `path` (by its content), or initialises --arch from the seed when `path` is empty. Error{usage} when weights come
-// without --arch.
+// Reads `path` (by its content), or initialises --arch from the seed when `path` is empty. Error{usage} when weights
+// come without --arch.
 Model load_model(const std::string& path, const ModelOptions& options, uint64_t seed = 0);
 
 struct SaveOptions {
