@@ -1,0 +1,71 @@
+// The published checkpoints give their published accuracy, straight from the file and after every conversion.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/workflow/evaluate.h"
+#include "pare/workflow/model.h"
+#include "support/paths.h"
+
+namespace pare {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Checkpoint {
+  std::string file;
+  std::string arch;
+  DataOptions data;
+  double top1;
+  double tolerance;
+};
+
+void expect_accuracy(const Checkpoint& checkpoint) {
+  const fs::path path = shared_data(checkpoint.file);
+  if (path.empty()) GTEST_SKIP() << checkpoint.file << " is not here: nothing was measured";
+  Dataset data;
+  try {
+    data = load_dataset(checkpoint.data);
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  const ModelOptions arch{.arch = checkpoint.arch};
+  const fs::path onnx = fs::path(testing::TempDir()) / (checkpoint.arch + ".onnx");
+  const fs::path safetensors = fs::path(testing::TempDir()) / (checkpoint.arch + ".safetensors");
+  const Model direct = load_model(path, arch);
+  save_model(direct.graph, onnx, {.force = true});
+  save_model(direct.graph, safetensors, {.force = true});
+  const std::vector<Graph> models = {direct.graph, load_model(onnx, {}).graph, load_model(safetensors, arch).graph};
+  const Evaluation result = evaluate(models, data, {.batch = 250, .ensemble = true});
+  for (const auto& metrics : result.models) EXPECT_NEAR(metrics.top1(), checkpoint.top1, checkpoint.tolerance);
+  EXPECT_EQ(result.samples, 10000);
+}
+
+TEST(Checkpoints, LeNetOnFashionMnist) {
+  expect_accuracy({"lenet-300-100.fashion-mnist.pth.tar",
+                   "lenet-300-100",
+                   {.data = "fashion-mnist", .split = "test", .mean = {0.5}, .std = {0.5}},
+                   0.8980,
+                   1e-9});
+}
+
+TEST(Checkpoints, ResNet20OnCifar10) {
+  expect_accuracy({"resnet20.cifar10.th",
+                   "resnet20",
+                   {.data = "cifar10", .split = "test", .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}},
+                   0.9173,
+                   0.0005});
+}
+
+TEST(LoadModel, SaysWhatIsMissing) {
+  const fs::path path = shared_data("resnet20.cifar10.th");
+  if (path.empty()) GTEST_SKIP() << "the checkpoint is not here";
+  EXPECT_THROW(load_model(path, {}), Error);                    // no --arch
+  EXPECT_THROW(load_model(path, {.arch = "resnet32"}), Error);  // another depth
+  EXPECT_THROW(load_model(path, {.arch = "resnet20", .width = 0.5}), Error);
+}
+
+}  // namespace
+}  // namespace pare
