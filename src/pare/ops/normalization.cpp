@@ -24,6 +24,14 @@ void check_per_channel(const EvalContext& context, size_t first, size_t last) {
                   context.in(i).numel(), channels);
 }
 
+// ATen's kernel gives no gradient for the running statistics; this form does.
+Tensor affine_batch_norm(const EvalContext& context, double epsilon) {
+  const Tensor scale = context.in(1) * at::rsqrt(context.in(4) + epsilon);
+  Shape per_channel(static_cast<size_t>(context.in(0).dim()), 1);
+  per_channel[1] = -1;
+  return context.in(0) * scale.reshape(per_channel) + (context.in(2) - context.in(3) * scale).reshape(per_channel);
+}
+
 // Inputs X, scale, B, mean, var. In training the batch's own statistics normalise, and the running ones move towards
 // them: ONNX's momentum is the part that stays.
 Tensors batch_norm(const EvalContext& context) {
@@ -32,8 +40,10 @@ Tensors batch_norm(const EvalContext& context) {
   const double epsilon = context.node.real("epsilon", 1e-5);
   const double keep = context.node.real("momentum", 0.9);
   const bool by_node = context.node.integer("training_mode", 0) != 0;
-  if (!context.training && !by_node)
+  if (!context.training && !by_node) {
+    if (context.in(3).requires_grad() || context.in(4).requires_grad()) return {affine_batch_norm(context, epsilon)};
     return {at::batch_norm(x, context.in(1), context.in(2), context.in(3), context.in(4), false, 0, epsilon, false)};
+  }
 
   auto [y, mean, inverse_std] =
       at::native_batch_norm(x, context.in(1), context.in(2), Tensor(), Tensor(), true, 0, epsilon);
