@@ -56,6 +56,10 @@ TEST(Idx, RefusesSizesThatTheFileCannotHold) {
     EXPECT_THROW(decode_idx(bytes_of(idx_of(sizes, "abcdefghijkl")), "lie"), Error);
     EXPECT_THROW(decode_idx(bytes_of(gzip_of(idx_of(sizes, "abcdefghijkl"))), "lie"), Error);
   }
+  // Found by fuzzing: no bytes at all, but sizes whose product overflows inside ATen, in either order.
+  EXPECT_THROW(decode_idx(bytes_of(idx_of({0x0600e174, 0x08000000, 0x10170000, 0}, "")), "empty"), Error);
+  EXPECT_THROW(decode_idx(bytes_of(idx_of({0, 0x0600e174, 0x08000000, 0x10170000}, "")), "empty"), Error);
+  EXPECT_EQ(decode_idx(bytes_of(idx_of({0, 28, 28}, "")), "empty").numel(), 0);
   EXPECT_THROW(decode_idx(bytes_of(gzip_of(idx_of({4}, std::string(50'000'000, 'x')))), "bomb"), Error);
 }
 

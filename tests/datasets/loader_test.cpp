@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -177,6 +178,14 @@ TEST(Loader, KeepsABatchValidWhileItIsHeld) {
   blocks.clear();
   while (auto batch = loader.next()) blocks.insert(batch->images.data_ptr());
   EXPECT_LE(blocks.size(), 16u) << "memory was not used again";
+}
+
+TEST(Loader, LeavesBatchesBehind) {
+  auto loader = std::make_unique<Loader>(numbered_images(20), LoaderOptions{.batch = 8});
+  const auto first = loader->next()->images;
+  const auto copy = first.clone();
+  loader.reset();
+  EXPECT_TRUE(at::equal(first, copy));
 }
 
 TEST(Loader, MakesNoMoreThanItIsAskedFor) {

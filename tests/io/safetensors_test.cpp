@@ -93,6 +93,10 @@ TEST(Safetensors, RefusesMalformedHeaders) {
   expect_format_error("the number 1.5", R"({"a":{"dtype":"U8","shape":[1.5],"data_offsets":[0,1]}})");
   expect_format_error("9223372036854775808", R"({"a":{"dtype":"U8","shape":[9223372036854775808]}})");
   expect_format_error("expected a string for each key", R"({"__metadata__":{"a":1}})");
+  expect_format_error("names of at most 65535 bytes, found 70000", "{\"" + std::string(70000, 'a') + "\":{}}");
+  expect_format_error(
+      "more than 32 numbers",
+      R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}})");
   expect_format_error("found an array", R"({"a":)" + std::string(100000, '['));
   expect_format_error("found an object", R"({"a":{"dtype":{)");
   expect_error(ErrorKind::unsupported, "'w' has the dtype 'F8_E4M3'",

@@ -147,6 +147,7 @@ TEST(LowerOnnx, OperatorsRaiseTheOpset) {
   EXPECT_EQ(lower(one_node("Reshape", {"x", "s"}, {{"allowzero", int64_t{0}}}), 13).opset, 13);
   EXPECT_EQ(lower(one_node("Shape", {"x"}, {{"start", int64_t{1}}}), 13).opset, 15);
   EXPECT_EQ(lower(one_node("BatchNormalization", {"x"}, {{"training_mode", int64_t{1}}}), 13).opset, 14);
+  EXPECT_EQ(lower(with_tensor(one_node("Add", {"x", "w"}), "w", at::ones({1}, at::kByte)), 13).opset, 14);
   EXPECT_THROW(lower(one_node("Relu"), 10), Error);
   EXPECT_THROW(lower(one_node("Relu"), 22), Error);
 }

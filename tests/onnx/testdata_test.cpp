@@ -1,7 +1,9 @@
 // ONNX's own backend test models (Debian package libonnx-testdata): read, written, read again, judged by the checker.
 #include <gtest/gtest.h>
 #include <onnx/checker.h>
+#include <onnx/shape_inference/implementation.h>
 
+#include <fstream>
 #include <iostream>
 #include <map>
 
@@ -27,6 +29,17 @@ std::vector<fs::path> test_files(const std::string& extension) {
     if (entry.path().extension() == extension) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// Types and shapes agree everywhere, as far as libonnx can infer them.
+bool passes_inference(onnx::ModelProto model) {
+  try {
+    const onnx::ShapeInferenceOptions strict(/*check_type=*/true, /*strict_mode=*/1);
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), strict);
+    return true;
+  } catch (const std::exception& error) {
+    return false;
+  }
 }
 
 TEST(OnnxTestData, EveryModelReadsOrSaysWhyNot) {
@@ -85,11 +98,41 @@ TEST(OnnxTestData, WhatIsWrittenReadsBackTheSame) {
     try {
       onnx::checker::check_model(model);
       ++counts["accepted by the checker"];
+      onnx::ModelProto original;
+      std::ifstream file(path, std::ios::binary);
+      ASSERT_TRUE(original.ParseFromIstream(&file));
+      if (passes_inference(original)) {
+        ++counts["with types and shapes that agree"];
+        EXPECT_TRUE(passes_inference(model)) << path;
+      }
     } catch (const std::exception& error) {
       ADD_FAILURE() << path << " is refused by the checker: " << error.what();
     }
   }
   for (const auto& [what, count] : counts) std::cout << "  " << count << " × " << what << "\n";
+}
+
+TEST(OnnxTestData, ReadsBackTheSameFromEveryOpset) {
+  const auto models = test_files(".onnx");
+  if (models.empty()) GTEST_SKIP() << kTestData << " is not installed (libonnx-testdata)";
+  for (const auto& path : models)
+    for (const int64_t opset : {11, 12, 14, 16, 17, 18, 19, 20, 21}) {
+      Graph graph;
+      std::string bytes;
+      try {
+        graph = read_onnx(path);
+        bytes = to_onnx_bytes(graph, {.opset = opset});
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::unsupported) << path << " " << error.what();
+        continue;
+      }
+      bool spelled_out = false;  // a marker, or the default axis of Softmax, which was another one below 13
+      for (const auto& node : graph.nodes)
+        spelled_out = spelled_out || node.has("flatten") || node.has("per_group") || node.op.ends_with("max");
+      const Graph again = read_onnx_bytes(bytes_of(bytes), path.string());
+      const std::string found = spelled_out ? "" : difference(graph, again);
+      EXPECT_EQ(found, "") << path << " " << opset;
+    }
 }
 
 TEST(OnnxTestData, EveryTensorReadsOrSaysWhyNot) {

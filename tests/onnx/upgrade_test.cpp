@@ -152,6 +152,8 @@ TEST(UpgradeOnnx, SoftmaxIsMarked) {
     Graph graph = read_one(12, op, {"x"}, [](auto&, auto&) {});
     EXPECT_EQ(graph.nodes[0].integer("axis", 0), 1);
     EXPECT_EQ(graph.nodes[0].integer("flatten", 0), 1);
+    graph = read_one(12, op, {"x"}, [](auto&, auto& node) { set(node, "axis", int64_t{3}); });
+    EXPECT_FALSE(graph.nodes[0].has("flatten"));
     graph = read_one(13, op, {"x"}, [](auto&, auto&) {});
     EXPECT_TRUE(graph.nodes[0].attributes.empty());
   }

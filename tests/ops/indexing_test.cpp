@@ -11,7 +11,8 @@ TEST(Indexing, OutOfRangeIndicesAreErrors) {
     EXPECT_EQ(error_kind("Gather", {x, ints({0, index})}), "format");
     EXPECT_EQ(error_kind("GatherElements", {x, ints({index}).reshape({1, 1})}), "format");
     EXPECT_EQ(error_kind("GatherND", {x, ints({index}).reshape({1, 1})}), "format");
-    EXPECT_EQ(error_kind("ScatterElements", {x, ints({index}).reshape({1, 1}), at::ones({1, 1}, at::kDouble)}), "format");
+    EXPECT_EQ(error_kind("ScatterElements", {x, ints({index}).reshape({1, 1}), at::ones({1, 1}, at::kDouble)}),
+              "format");
     EXPECT_EQ(error_kind("ScatterND", {x, ints({index}).reshape({1, 1}), at::ones({1, 4}, at::kDouble)}), "format");
   }
   EXPECT_EQ(error_kind("Compress", {x, at::ones({5}, at::kBool)}, {{"axis", integer(1)}}), "format");
@@ -29,7 +30,9 @@ TEST(Indexing, ShapesThatDoNotFitAreErrors) {
   EXPECT_EQ(error_kind("GatherND", {x, at::zeros({2, 1}, at::kLong)}, {{"batch_dims", integer(1)}}), "shape");
   EXPECT_EQ(error_kind("ScatterElements", {x, at::zeros({1, 4}, at::kLong), at::ones({1, 3}, at::kDouble)}), "shape");
   EXPECT_EQ(error_kind("ScatterND", {x, at::zeros({2, 1}, at::kLong), at::ones({2, 3}, at::kDouble)}), "shape");
-  EXPECT_EQ(error_kind("ScatterND", {x, at::zeros({2, 1}, at::kLong), at::ones({2, 4}, at::kDouble)}, {{"reduction", text("median")}}), "format");
+  EXPECT_EQ(error_kind("ScatterND", {x, at::zeros({2, 1}, at::kLong), at::ones({2, 4}, at::kDouble)},
+                       {{"reduction", text("median")}}),
+            "format");
   EXPECT_EQ(error_kind("OneHot", {ints({0}), ints({-1}), ints({0, 1})}), "format");
   EXPECT_EQ(error_kind("OneHot", {ints({0}), ints({2}), ints({0})}), "shape");
   EXPECT_EQ(error_kind("Trilu", {at::ones({3})}), "shape");
@@ -41,7 +44,8 @@ TEST(Indexing, ShapesThatDoNotFitAreErrors) {
 TEST(Indexing, ScatterReduces) {
   const auto x = reals({2, 2, 2}, at::kDouble);
   const Tensors operands{x, ints({0, 0, -1}), reals({3, 5, 1}, at::kDouble)};
-  const std::map<std::string, Reals> expected{{"add", {10, 2, 3}}, {"mul", {30, 2, 2}}, {"max", {5, 2, 2}}, {"min", {2, 2, 1}}};
+  const std::map<std::string, Reals> expected{
+      {"add", {10, 2, 3}}, {"mul", {30, 2, 2}}, {"max", {5, 2, 2}}, {"min", {2, 2, 1}}};
   for (const auto& [reduction, result] : expected) {
     SCOPED_TRACE(reduction);
     const Attributes attributes{{"reduction", reduction}};
@@ -55,7 +59,8 @@ TEST(Indexing, EmptyIndicesGiveEmptyResults) {
   const auto none = at::zeros({0}, at::kLong);
   EXPECT_EQ(run("Gather", {at::ones({3, 4}), none})[0].sizes(), Ints({0, 4}));
   EXPECT_EQ(run("GatherND", {at::ones({3, 4}), at::zeros({0, 1}, at::kLong)})[0].sizes(), Ints({0, 4}));
-  EXPECT_EQ(run("ScatterND", {at::ones({3, 4}), at::zeros({0, 1}, at::kLong), at::ones({0, 4})})[0].sizes(), Ints({3, 4}));
+  EXPECT_EQ(run("ScatterND", {at::ones({3, 4}), at::zeros({0, 1}, at::kLong), at::ones({0, 4})})[0].sizes(),
+            Ints({3, 4}));
   EXPECT_EQ(run("NonZero", {at::zeros({3, 4})})[0].sizes(), Ints({2, 0}));
 }
 
@@ -79,8 +84,10 @@ TEST(Indexing, GradientsFlow) {
   expect_gradient("ReverseSequence", {x, ints({3, 1, 2, 0})}, 0);
   for (const char* reduction : {"none", "add", "mul", "max"})
     for (const size_t which : {0U, 2U}) {
-      expect_gradient("ScatterND", {x, ints({2, 0}).reshape({2, 1}), distinct({2, 4}) + 0.31}, which, {{"reduction", text(reduction)}});
-      expect_gradient("ScatterElements", {x, ints({2, 0}).reshape({1, 2}), distinct({1, 2}) + 0.31}, which, {{"reduction", text(reduction)}});
+      expect_gradient("ScatterND", {x, ints({2, 0}).reshape({2, 1}), distinct({2, 4}) + 0.31}, which,
+                      {{"reduction", text(reduction)}});
+      expect_gradient("ScatterElements", {x, ints({2, 0}).reshape({1, 2}), distinct({1, 2}) + 0.31}, which,
+                      {{"reduction", text(reduction)}});
     }
 }
 
@@ -116,7 +123,9 @@ TEST(GatherLabels, UnknownIndicesFreezeTheirAxisOnly) {
     gather.label(0, 1);
     gather.run();
     EXPECT_EQ(gather.sets.frozen(0), axis == 1);
-    if (axis == 2) EXPECT_EQ(gather.out_ids[0].sizes(), Ints({1, 4, 1, 1}));
+    if (axis == 2) {
+      EXPECT_EQ(gather.out_ids[0].sizes(), Ints({1, 4, 1, 1}));
+    }
   }
 }
 

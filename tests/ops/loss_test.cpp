@@ -10,7 +10,9 @@ TEST(Loss, CrossEntropyIsTheMeanOverCountedPlaces) {
   const auto y = ints({0, -1, 2, 1});
   const auto w = reals({1, 2, 3}, at::kDouble);
   const auto p = at::softmax(x, 1);
-  const double expected = -(std::log(p[0][0].item<double>()) + 3 * std::log(p[2][2].item<double>()) + 2 * std::log(p[3][1].item<double>())) / 6;
+  const double expected = -(std::log(p[0][0].item<double>()) + 3 * std::log(p[2][2].item<double>()) +
+                            2 * std::log(p[3][1].item<double>())) /
+                          6;
   const auto loss = run("SoftmaxCrossEntropyLoss", {x, y, w}, {{"ignore_index", integer(-1)}}, 2);
   EXPECT_NEAR(loss[0].item<double>(), expected, 1e-12);
   expect_close(loss[1], p.log());
@@ -20,8 +22,10 @@ TEST(Loss, GradientsFlow) {
   const auto x = distinct({2, 3, 2});
   const auto y = ints({0, 2, 1, 1}).reshape({2, 2});
   for (const char* reduction : {"mean", "sum", "none"}) {
-    expect_gradient("SoftmaxCrossEntropyLoss", {x, y}, 0, {{"reduction", text(reduction)}, {"ignore_index", integer(2)}});
-    expect_gradient("NegativeLogLikelihoodLoss", {x, y, reals({1, 2, 3}, at::kDouble)}, 0, {{"reduction", text(reduction)}});
+    expect_gradient("SoftmaxCrossEntropyLoss", {x, y}, 0,
+                    {{"reduction", text(reduction)}, {"ignore_index", integer(2)}});
+    expect_gradient("NegativeLogLikelihoodLoss", {x, y, reals({1, 2, 3}, at::kDouble)}, 0,
+                    {{"reduction", text(reduction)}});
   }
 }
 

@@ -1,5 +1,5 @@
-// Helpers of the operator tests: build a node, evaluate it, infer its types, compare gradients with differences, and run
-// its label rule by itself.
+// Helpers of the operator tests: build a node, evaluate it, infer its types, compare gradients with differences, and
+// run its label rule by itself.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,7 +23,9 @@ using Attributes = std::map<std::string, Attribute>;
 inline Attribute integer(int64_t value) { return value; }
 inline Attribute text(const char* value) { return std::string(value); }
 inline at::Tensor ints(const Ints& values) { return at::tensor(values, at::kLong); }
-inline at::Tensor reals(const Reals& values, at::ScalarType dtype = at::kFloat) { return at::tensor(values, at::kDouble).to(dtype); }
+inline at::Tensor reals(const Reals& values, at::ScalarType dtype = at::kFloat) {
+  return at::tensor(values, at::kDouble).to(dtype);
+}
 
 // A node "n" that reads x0, x1… and makes y0, y1…; undefined tensors are absent inputs.
 inline Node make_node(const std::string& op, const Tensors& inputs, Attributes attributes = {}, size_t outputs = 1) {
@@ -35,7 +37,8 @@ inline Node make_node(const std::string& op, const Tensors& inputs, Attributes a
 
 inline std::vector<TensorType> types_of(const Tensors& tensors) {
   std::vector<TensorType> types;
-  for (const auto& t : tensors) types.push_back(t.defined() ? TensorType{t.scalar_type(), t.sizes().vec()} : TensorType{});
+  for (const auto& t : tensors)
+    types.push_back(t.defined() ? TensorType{t.scalar_type(), t.sizes().vec()} : TensorType{});
   return types;
 }
 
@@ -43,7 +46,8 @@ inline std::vector<TensorType> infer(const Node& node, const Tensors& inputs) {
   const auto types = types_of(inputs);
   const auto present = std::make_unique<bool[]>(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) present[i] = inputs[i].defined();
-  return require_op(node).infer({.node = node, .types = types, .values = inputs, .present = {present.get(), inputs.size()}});
+  return require_op(node).infer(
+      {.node = node, .types = types, .values = inputs, .present = {present.get(), inputs.size()}});
 }
 
 // Evaluates, and checks that inference agrees.
@@ -63,7 +67,9 @@ inline Tensors run(const std::string& op, const Tensors& inputs, Attributes attr
 
 inline void expect_close(const at::Tensor& a, const at::Tensor& b, double tolerance = 1e-6) {
   ASSERT_EQ(a.sizes(), b.sizes());
-  EXPECT_TRUE(at::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance, /*equal_nan=*/true)) << a << "\nexpected\n" << b;
+  EXPECT_TRUE(at::allclose(a.to(at::kDouble), b.to(at::kDouble), tolerance, tolerance, /*equal_nan=*/true))
+      << a << "\nexpected\n"
+      << b;
 }
 
 // The kind of the Error that evaluation throws; fails the test when it throws none.
@@ -111,7 +117,8 @@ inline void expect_gradient(const std::string& op, Tensors inputs, size_t which,
 inline at::Tensor distinct(const Ints& dims) {
   int64_t count = 1;
   for (const int64_t dim : dims) count *= dim;
-  return (at::remainder(at::arange(count, at::kDouble) * 37, 101) / 101 + at::arange(count, at::kDouble) * 1e-3 - 0.4).reshape(dims);
+  return (at::remainder(at::arange(count, at::kDouble) * 37, 101) / 101 + at::arange(count, at::kDouble) * 1e-3 - 0.4)
+      .reshape(dims);
 }
 
 // One label rule by itself. Inputs are given with their values; channels are put on the inputs by hand.
@@ -125,8 +132,12 @@ struct LabelRun {
   Tensors out_ids;
 
   LabelRun(const std::string& op, const Tensors& operands, Attributes attributes = {}, size_t outputs = 1)
-      : node(make_node(op, operands, std::move(attributes), outputs)), inputs(operands), input_types(types_of(operands)),
-        output_types(infer(node, operands)), ids(operands.size()), values(operands.size()) {
+      : node(make_node(op, operands, std::move(attributes), outputs)),
+        inputs(operands),
+        input_types(types_of(operands)),
+        output_types(infer(node, operands)),
+        ids(operands.size()),
+        values(operands.size()) {
     output_types.resize(outputs);
   }
   // New channels along an axis of input i.
@@ -141,7 +152,8 @@ struct LabelRun {
   void run(bool parameter = false) {
     const auto is_parameter = std::make_unique<bool[]>(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) is_parameter[i] = i == 0 && parameter;
-    LabelContext context(node, 0, input_types, output_types, ids, values, {is_parameter.get(), inputs.size()}, sets, slots);
+    LabelContext context(node, 0, input_types, output_types, ids, values, {is_parameter.get(), inputs.size()}, sets,
+                         slots);
     require_op(node).labels(context);
     out_ids = context.out_ids;
   }

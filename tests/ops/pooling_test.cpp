@@ -43,7 +43,10 @@ TEST(Pooling, MatchesTheDefinitionForEveryPadding) {
       for (const int64_t ceil : {0, 1})
         for (const int64_t include : {0, 1}) {
           const Ints kernel{3, 2}, stride{2, 3}, dilations{dilation, dilation};
-          const Attributes attributes{{"kernel_shape", kernel}, {"strides", stride}, {"pads", pads}, {"dilations", dilations},
+          const Attributes attributes{{"kernel_shape", kernel},
+                                      {"strides", stride},
+                                      {"pads", pads},
+                                      {"dilations", dilations},
                                       {"ceil_mode", integer(ceil)}};
           auto average = attributes;
           average["count_include_pad"] = integer(include);
@@ -57,7 +60,8 @@ TEST(Pooling, MatchesTheDefinitionForEveryPadding) {
 
 TEST(Pooling, CeilModeTakesNoWindowThatStartsInThePadding) {
   // 4 entries, window 1, stride 3, one entry of padding at the end: a third window would start behind the input.
-  const Attributes attributes{{"kernel_shape", Ints{1}}, {"strides", Ints{3}}, {"pads", Ints{0, 2}}, {"ceil_mode", integer(1)}};
+  const Attributes attributes{
+      {"kernel_shape", Ints{1}}, {"strides", Ints{3}}, {"pads", Ints{0, 2}}, {"ceil_mode", integer(1)}};
   EXPECT_EQ(run("MaxPool", {distinct({1, 1, 4})}, attributes)[0].size(2), 2);
 }
 
@@ -67,7 +71,8 @@ TEST(Pooling, TakesOneToThreeAxesAndAllTypes) {
     const auto volume = distinct({2, 3, 4, 4, 4}).to(dtype);
     EXPECT_EQ(run("MaxPool", {line}, {{"kernel_shape", Ints{3}}})[0].sizes(), Ints({2, 3, 6}));
     EXPECT_EQ(run("AveragePool", {line}, {{"kernel_shape", Ints{3}}})[0].scalar_type(), dtype);
-    EXPECT_EQ(run("MaxPool", {volume}, {{"kernel_shape", Ints{2, 2, 2}}, {"pads", Ints{0, 0, 0, 1, 0, 0}}})[0].size(2), 4);
+    EXPECT_EQ(run("MaxPool", {volume}, {{"kernel_shape", Ints{2, 2, 2}}, {"pads", Ints{0, 0, 0, 1, 0, 0}}})[0].size(2),
+              4);
     EXPECT_EQ(run("AveragePool", {volume}, {{"kernel_shape", Ints{2, 2, 2}}})[0].size(4), 3);
     EXPECT_EQ(run("LpPool", {line}, {{"kernel_shape", Ints{3}}})[0].scalar_type(), dtype);
     for (const char* op : {"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"})
@@ -83,7 +88,8 @@ TEST(Pooling, IndicesPointIntoTheUnpaddedInput) {
   for (const Ints& pads : {Ints{1, 1, 1, 1}, Ints{1, 0, 0, 1}}) {
     const auto results = run("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"pads", pads}}, 2);
     expect_close(x.flatten().index_select(0, results[1].flatten()), results[0].flatten());
-    const auto by_columns = run("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"pads", pads}, {"storage_order", integer(1)}}, 2);
+    const auto by_columns =
+        run("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"pads", pads}, {"storage_order", integer(1)}}, 2);
     expect_close(x.transpose(2, 3).flatten().index_select(0, by_columns[1].flatten()), by_columns[0].flatten());
   }
 }
@@ -117,7 +123,9 @@ TEST(Pooling, RefusesWindowsThatMakeNoSense) {
     EXPECT_EQ(error_kind(op, {at::ones({1, 1, 0})}, {{"kernel_shape", Ints{1}}, {"pads", Ints{1, 1}}}), "shape");
   }
   EXPECT_EQ(error_kind("GlobalMaxPool", {at::ones({1, 2, 0})}), "shape");
-  EXPECT_EQ(error_kind("MaxUnpool", {at::ones({1, 1, 2}), at::full({1, 1, 2}, 9, at::kLong)}, {{"kernel_shape", Ints{2}}}), "format");
+  EXPECT_EQ(
+      error_kind("MaxUnpool", {at::ones({1, 1, 2}), at::full({1, 1, 2}, 9, at::kLong)}, {{"kernel_shape", Ints{2}}}),
+      "format");
 }
 
 TEST(Pooling, ChannelsPass) {

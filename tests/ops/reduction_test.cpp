@@ -7,14 +7,14 @@ namespace {
 
 using namespace pare::testing;  // NOLINT: the vocabulary of these tests
 
-const char* const kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd",
-                                   "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
+const char* const kReductions[] = {"ReduceSum", "ReduceMean", "ReduceMax",       "ReduceMin",    "ReduceProd",
+                                   "ReduceL1",  "ReduceL2",   "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
 
 TEST(Reduction, EmptySetsGiveTheNeutralElement) {
   constexpr double inf = std::numeric_limits<double>::infinity();
-  const std::map<std::string, double> expected{{"ReduceSum", 0}, {"ReduceProd", 1}, {"ReduceMax", -inf}, {"ReduceMin", inf},
-                                               {"ReduceL1", 0}, {"ReduceL2", 0}, {"ReduceSumSquare", 0},
-                                               {"ReduceLogSum", -inf}, {"ReduceLogSumExp", -inf}};
+  const std::map<std::string, double> expected{
+      {"ReduceSum", 0}, {"ReduceProd", 1},      {"ReduceMax", -inf},    {"ReduceMin", inf},       {"ReduceL1", 0},
+      {"ReduceL2", 0},  {"ReduceSumSquare", 0}, {"ReduceLogSum", -inf}, {"ReduceLogSumExp", -inf}};
   for (const auto& [op, value] : expected) {
     SCOPED_TRACE(op);
     expect_close(run(op, {at::zeros({2, 0, 3}), ints({1})})[0], at::full({2, 1, 3}, value));
@@ -70,7 +70,8 @@ TEST(Reduction, ChannelsThatAreSummedMayGoOthersMayNot) {
 
 TEST(Softmax, OldFormWorksOnTheRowsOfAMatrix) {
   const auto x = distinct({2, 3, 4});
-  expect_close(run("Softmax", {x}, {{"axis", integer(1)}, {"flatten", integer(1)}})[0], at::softmax(x.reshape({2, 12}), 1).reshape({2, 3, 4}));
+  expect_close(run("Softmax", {x}, {{"axis", integer(1)}, {"flatten", integer(1)}})[0],
+               at::softmax(x.reshape({2, 12}), 1).reshape({2, 3, 4}));
   expect_close(run("Softmax", {x}, {{"axis", integer(1)}})[0], at::softmax(x, 1));
   expect_close(run("LogSoftmax", {x})[0], at::log_softmax(x, 2));
   EXPECT_EQ(run("Hardmax", {x.to(at::kHalf)})[0].sum().item<double>(), 6);

@@ -103,16 +103,18 @@ at::Tensor decode_idx(std::span<const std::byte> bytes, std::string_view where) 
     throw Error(ErrorKind::format, std::string(where), "idx elements of type 0x{:02x}, expected 0x08, unsigned bytes",
                 magic[2]);
   std::vector<int64_t> sizes;
-  uint64_t count = 1;
+  uint64_t count = 1, extent = 1;  // extent takes a size of 0 as 1: ATen multiplies the sizes of empty tensors too
+  constexpr uint64_t most = uint64_t{1} << 62;
   for (int i = 0; i < magic[3]; ++i) {
     uint8_t b[4];
     source.read(b, 4);
     const uint64_t size = uint64_t{b[0]} << 24 | uint64_t{b[1]} << 16 | uint64_t{b[2]} << 8 | b[3];
     sizes.push_back(static_cast<int64_t>(size));
-    if (size != 0 && count > std::numeric_limits<int64_t>::max() / size)
-      count = std::numeric_limits<int64_t>::max();
-    else
-      count *= size;
+    const uint64_t at_least_one = std::max<uint64_t>(size, 1);
+    if (extent > most / at_least_one)
+      throw Error(ErrorKind::format, std::string(where), "the header declares {} bytes", fmt::join(sizes, "x"));
+    extent *= at_least_one;
+    count *= size;
   }
   if (count > source.capacity())
     throw Error(ErrorKind::format, std::string(where), "the header declares {} bytes, the file of {} cannot hold them",

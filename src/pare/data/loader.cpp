@@ -38,6 +38,7 @@ struct Loader::State {
     if (batches == 0)
       throw Error(ErrorKind::usage, "batch", "{} images do not fill one batch of {}", size, options.batch);
     fill = mean_bytes(dataset);
+    memory = std::make_shared<BatchMemory>(std::min(options.batch, size) * (dataset.images.numel() / size));
     slots.resize(static_cast<size_t>(options.prefetch));
   }
 
@@ -116,7 +117,7 @@ struct Loader::State {
     Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
     if (options.augment.any()) bytes = augment(bytes, options.augment, fill, random);
     if (options.transform) bytes = transformed(bytes, random);
-    batch.images = memory.take(bytes.sizes(), options.batch * image);
+    batch.images = memory->take(bytes.sizes());
     normalize_bytes(bytes, dataset.mean, dataset.std, batch.images);
     return batch;
   }
@@ -151,7 +152,7 @@ struct Loader::State {
   LoaderOptions options;
   int64_t batches = 0;
   std::vector<uint8_t> fill;
-  BatchMemory memory;
+  std::shared_ptr<BatchMemory> memory;
 
   std::mutex mutex;
   std::condition_variable wake_workers, wake_consumer;

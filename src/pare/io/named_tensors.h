@@ -27,6 +27,6 @@ struct NamedTensors {
 };
 
 // More tensors than any model has; a file that claims more is refused before it costs memory.
-inline constexpr size_t kMostTensors = 65536;
+inline constexpr size_t kMostTensors = 32768;
 
 }  // namespace pare

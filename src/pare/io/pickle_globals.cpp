@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "pare/io/pickle_text.h"
+#include "pare/io/tensor_bytes.h"
 
 namespace pare {
 
@@ -96,7 +97,8 @@ uint64_t whole_number(const PickleBuilder& builder, PickleId id, std::string_vie
 
 std::vector<int64_t> dimensions(const PickleBuilder& builder, PickleId id, std::string_view what) {
   const auto& items = tuple_items(builder, id, what);
-  if (items.size() > 64) builder.fail("expected at most 64 dimensions for {}, found {}", what, items.size());
+  if (items.size() > kMostDimensions)
+    builder.fail("expected at most {} dimensions for {}, found {}", kMostDimensions, what, items.size());
   std::vector<int64_t> values;
   for (const PickleId item : items) values.push_back(static_cast<int64_t>(whole_number(builder, item, what)));
   return values;
@@ -106,10 +108,10 @@ PickleId make_tensor(PickleBuilder& builder, const std::vector<PickleId>& argume
   if (arguments.size() < 4) builder.fail("expected at least 4 arguments of a tensor, found {}", arguments.size());
   const auto* held = builder.document.get<std::shared_ptr<const PickleStorage>>(arguments[0]);
   if (held == nullptr) builder.fail("expected a storage, found {}", kind_of(builder.document[arguments[0]]));
-  builder.charge(1024);  // this node and, later, the tensor
   PickleTensor tensor{*held, whole_number(builder, arguments[1], "the storage offset"),
                       dimensions(builder, arguments[2], "the tensor's shape"),
                       dimensions(builder, arguments[3], "the tensor's strides")};
+  builder.charge(sizeof(PickleTensor) + 160 + 16 * (tensor.sizes.size() + tensor.strides.size()));
   if (tensor.sizes.size() != tensor.strides.size())
     builder.fail("expected {} strides, found {}", tensor.sizes.size(), tensor.strides.size());
   return builder.add(std::make_shared<const PickleTensor>(std::move(tensor)));

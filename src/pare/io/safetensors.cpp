@@ -16,7 +16,8 @@ namespace pare {
 
 namespace {
 
-constexpr uint64_t longest_header = 16ull << 20;  // of 65536 tensors, each with 256 bytes of JSON
+constexpr uint64_t longest_header = 16ull << 20;  // of 32768 tensors, each with 512 bytes of JSON
+constexpr size_t longest_name = 65535;
 constexpr std::string_view metadata_key = "__metadata__";
 
 struct TensorEntry {
@@ -44,7 +45,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(uint64_t value) override {
     if (place_ != Place::array || value > uint64_t{std::numeric_limits<int64_t>::max()})
       fail(fmt::format("the number {}", value));
-    if (array_->size() >= 65) fail("more than 64 numbers");
+    if (array_->size() >= kMostDimensions) fail(fmt::format("more than {} numbers", kMostDimensions));
     array_->push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -73,6 +74,9 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(std::string& name) override {
+    if (name.size() > longest_name)
+      throw Error(ErrorKind::format, source_.name, "header: expected names of at most {} bytes, found {}", longest_name,
+                  name.size());
     key_ = name;
     if (place_ == Place::header && !names_.insert(name).second)
       throw Error(ErrorKind::format, source_.name, "names the tensor '{}' twice", printable(name));

@@ -25,8 +25,6 @@ constexpr std::array<TensorDtype, 10> shared_dtypes = {{
     {c10::ScalarType::Bool, 1, "BOOL", "b1", "BoolStorage"},
 }};
 
-constexpr size_t most_dimensions = 64;  // ATen's own limit
-
 void check_booleans(const ByteSource& source, std::string_view tensor, std::span<const std::byte> data) {
   const auto odd = std::find_if(data.begin(), data.end(), [](std::byte b) { return std::to_integer<int>(b) > 1; });
   if (odd != data.end())
@@ -47,9 +45,9 @@ const TensorDtype* find_dtype(c10::ScalarType type) {
 
 uint64_t checked_byte_count(const ByteSource& source, std::string_view tensor, std::span<const int64_t> shape,
                             const TensorDtype& dtype) {
-  if (shape.size() > most_dimensions)
+  if (shape.size() > kMostDimensions)
     throw Error(ErrorKind::format, source.name, "tensor '{}' has {} dimensions, expected at most {}", printable(tensor),
-                shape.size(), most_dimensions);
+                shape.size(), kMostDimensions);
   uint64_t bytes = dtype.size;  // of the shape with its zeros taken as ones: ATen computes strides that way
   bool empty = false;
   for (const int64_t dimension : shape) {

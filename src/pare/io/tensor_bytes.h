@@ -15,6 +15,9 @@ class Tensor;
 
 namespace pare {
 
+// As many as NumPy allows, and more than any layer has.
+inline constexpr size_t kMostDimensions = 32;
+
 struct TensorDtype {
   c10::ScalarType type;
   uint64_t size;                 // bytes of one element
@@ -27,7 +30,7 @@ std::span<const TensorDtype> tensor_dtypes();
 const TensorDtype* find_dtype(c10::ScalarType type);  // null when files have no name for it
 
 // The size in bytes of a shape. Throws Error{format} naming the tensor when a dimension is negative, there are more
-// than 64 of them, or the product overflows (zeros do not hide an overflow).
+// than 32 of them, or the product overflows (zeros do not hide an overflow).
 uint64_t checked_byte_count(const ByteSource& source, std::string_view tensor, std::span<const int64_t> shape,
                             const TensorDtype& dtype);
 

@@ -1,5 +1,5 @@
-// Operators that make values from attributes, shapes and numbers (Constant, ConstantOfShape, Shape, Size, Range), change
-// element types (Cast, CastLike) or shift bits.
+// Operators that make values from attributes, shapes and numbers (Constant, ConstantOfShape, Shape, Size, Range),
+// change element types (Cast, CastLike) or shift bits.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ TensorType type_of(const Tensor& tensor) { return {tensor.scalar_type(), tensor.
 
 const Tensor& tensor_attribute(const Node& node, const std::string& name) {
   const auto* tensor = std::get_if<Tensor>(&node.attributes.at(name));
-  if (tensor == nullptr || !tensor->defined()) throw Error(ErrorKind::format, describe(node), "{} is not a tensor", name);
+  if (tensor == nullptr || !tensor->defined())
+    throw Error(ErrorKind::format, describe(node), "{} is not a tensor", name);
   return *tensor;
 }
 
@@ -42,7 +43,8 @@ std::vector<TensorType> infer_constant(const InferContext& context) { return {ty
 Tensor fill_value(const Node& node) {
   if (!node.has("value")) return at::zeros({}, at::kFloat);
   const Tensor& value = tensor_attribute(node, "value");
-  if (value.numel() != 1) throw Error(ErrorKind::format, describe(node), "value has {} entries, expected 1", value.numel());
+  if (value.numel() != 1)
+    throw Error(ErrorKind::format, describe(node), "value has {} entries, expected 1", value.numel());
   return value.reshape({});
 }
 
@@ -79,7 +81,9 @@ Shape extents(const Node& node, at::IntArrayRef dims) {
   return start < end ? Shape(dims.begin() + start, dims.begin() + end) : Shape{};
 }
 
-Tensors shape(const EvalContext& context) { return {at::tensor(extents(context.node, context.in(0).sizes()), at::kLong)}; }
+Tensors shape(const EvalContext& context) {
+  return {at::tensor(extents(context.node, context.in(0).sizes()), at::kLong)};
+}
 
 std::vector<TensorType> infer_shape(const InferContext& context) {
   return {{at::kLong, {static_cast<int64_t>(extents(context.node, context.in(0).dims).size())}}};
@@ -92,7 +96,8 @@ std::vector<TensorType> infer_size(const InferContext& /*context*/) { return {{a
 
 int64_t range_count(const Node& node, const Tensor& start, const Tensor& limit, const Tensor& delta) {
   for (const Tensor& t : {start, limit, delta})
-    if (t.numel() != 1) throw Error(ErrorKind::format, describe(node), "takes {} numbers where one is expected", t.numel());
+    if (t.numel() != 1)
+      throw Error(ErrorKind::format, describe(node), "takes {} numbers where one is expected", t.numel());
   const double step = delta.item<double>();
   const double count = std::ceil((limit.item<double>() - start.item<double>()) / step);
   if (step == 0 || !(std::abs(count) < 1e15)) throw Error(ErrorKind::format, describe(node), "has steps of {}", step);
@@ -103,7 +108,8 @@ Tensors range(const EvalContext& context) {
   const Tensor& start = context.in(0);
   const int64_t count = range_count(context.node, start, context.in(1), context.in(2));
   const Tensor steps = at::arange(count, at::kLong);
-  if (!start.is_floating_point()) return {(steps * context.in(2).item<int64_t>() + start.item<int64_t>()).to(start.scalar_type())};
+  if (!start.is_floating_point())
+    return {(steps * context.in(2).item<int64_t>() + start.item<int64_t>()).to(start.scalar_type())};
   return {(steps.to(at::kDouble) * context.in(2).item<double>() + start.item<double>()).to(start.scalar_type())};
 }
 
@@ -123,10 +129,14 @@ at::ScalarType cast_target(const Node& node) {
 }
 
 Tensors cast(const EvalContext& context) { return {context.in(0).to(cast_target(context.node))}; }
-std::vector<TensorType> infer_cast(const InferContext& context) { return {{cast_target(context.node), context.in(0).dims}}; }
+std::vector<TensorType> infer_cast(const InferContext& context) {
+  return {{cast_target(context.node), context.in(0).dims}};
+}
 
 Tensors cast_like(const EvalContext& context) { return {context.in(0).to(context.in(1).scalar_type())}; }
-std::vector<TensorType> infer_cast_like(const InferContext& context) { return {{context.in(1).dtype, context.in(0).dims}}; }
+std::vector<TensorType> infer_cast_like(const InferContext& context) {
+  return {{context.in(1).dtype, context.in(0).dims}};
+}
 
 // --- BitShift
 
@@ -136,7 +146,8 @@ Tensors bit_shift(const EvalContext& context) {
   const std::string direction = context.node.text("direction", "");
   if (x.is_floating_point() || by.is_floating_point())
     throw Error(ErrorKind::format, describe(context.node), "shifts the bits of a floating-point number");
-  if (direction != "LEFT" && direction != "RIGHT") throw Error(ErrorKind::format, describe(context.node), "direction is '{}'", direction);
+  if (direction != "LEFT" && direction != "RIGHT")
+    throw Error(ErrorKind::format, describe(context.node), "direction is '{}'", direction);
   // Over 62 places nothing is left; ATen does not define the shift there.
   const Tensor places = by.to(at::kLong).clamp(0, 62);
   const Tensor wide = x.to(at::kLong);
@@ -145,22 +156,69 @@ Tensors bit_shift(const EvalContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "Constant", .since = 1, .max_inputs = 0, .evaluate = evaluate_constant, .infer = infer_constant,
-     .cost = cost_none, .labels = labels_none},
-    {.type = "ConstantOfShape", .since = 9, .min_inputs = 1, .max_inputs = 1, .evaluate = constant_of_shape,
-     .infer = infer_constant_of_shape, .cost = cost_none, .labels = labels_none},
-    {.type = "Shape", .since = 1, .min_inputs = 1, .max_inputs = 1, .evaluate = shape, .infer = infer_shape,
-     .cost = cost_none, .labels = labels_none},
-    {.type = "Size", .since = 1, .min_inputs = 1, .max_inputs = 1, .evaluate = size, .infer = infer_size,
-     .cost = cost_none, .labels = labels_none},
-    {.type = "Range", .since = 11, .min_inputs = 3, .max_inputs = 3, .evaluate = range, .infer = infer_range,
-     .cost = cost_none, .labels = labels_none},
-    {.type = "Cast", .since = 6, .min_inputs = 1, .max_inputs = 1, .evaluate = cast, .infer = infer_cast,
-     .cost = cost_none, .labels = labels_same},
-    {.type = "CastLike", .since = 15, .min_inputs = 2, .max_inputs = 2, .evaluate = cast_like, .infer = infer_cast_like,
-     .cost = cost_none, .labels = labels_same},
-    {.type = "BitShift", .since = 11, .min_inputs = 2, .max_inputs = 2, .evaluate = bit_shift, .infer = infer_broadcast,
-     .cost = cost_elementwise, .labels = labels_broadcast},
+    {.type = "Constant",
+     .since = 1,
+     .max_inputs = 0,
+     .evaluate = evaluate_constant,
+     .infer = infer_constant,
+     .cost = cost_none,
+     .labels = labels_none},
+    {.type = "ConstantOfShape",
+     .since = 9,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = constant_of_shape,
+     .infer = infer_constant_of_shape,
+     .cost = cost_none,
+     .labels = labels_none},
+    {.type = "Shape",
+     .since = 1,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = shape,
+     .infer = infer_shape,
+     .cost = cost_none,
+     .labels = labels_none},
+    {.type = "Size",
+     .since = 1,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = size,
+     .infer = infer_size,
+     .cost = cost_none,
+     .labels = labels_none},
+    {.type = "Range",
+     .since = 11,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .evaluate = range,
+     .infer = infer_range,
+     .cost = cost_none,
+     .labels = labels_none},
+    {.type = "Cast",
+     .since = 6,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = cast,
+     .infer = infer_cast,
+     .cost = cost_none,
+     .labels = labels_same},
+    {.type = "CastLike",
+     .since = 15,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = cast_like,
+     .infer = infer_cast_like,
+     .cost = cost_none,
+     .labels = labels_same},
+    {.type = "BitShift",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = bit_shift,
+     .infer = infer_broadcast,
+     .cost = cost_elementwise,
+     .labels = labels_broadcast},
 };
 
 }  // namespace constant

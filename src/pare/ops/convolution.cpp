@@ -164,7 +164,7 @@ Transposed transposed_window(const Node& node, at::IntArrayRef x, at::IntArrayRe
     else if (auto_pad.starts_with("SAME")) wanted = axis.input * axis.stride;
     if (wanted >= 0) {
       const int64_t total = full - wanted;
-      axis.begin = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      axis.begin = total < 0 ? 0 : auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
       axis.end = total - axis.begin;
     }
     axis.output = full - axis.begin - axis.end;
@@ -181,9 +181,14 @@ Tensors conv_transpose(const EvalContext& context) {
   const Tensor bias = context.has(2) ? context.in(2) : Tensor();
   const bool simple = is_symmetric(t.window);
   const Shape padding = simple ? column(t.window, &WindowAxis::begin) : Shape(t.window.size(), 0);
-  const Tensor y = at::convolution(x, w, bias, column(t.window, &WindowAxis::stride), padding,
+  const Tensor y = at::convolution(x, w, simple ? bias : Tensor(), column(t.window, &WindowAxis::stride), padding,
                                    column(t.window, &WindowAxis::dilation), true, t.output_padding, t.groups);
-  return {simple ? y : at::constant_pad_nd(y, pad_list(t.window, -1), 0)};
+  if (simple) return {y};
+  const Tensor cropped = at::constant_pad_nd(y, pad_list(t.window, -1), 0);
+  if (!bias.defined()) return {cropped};
+  Shape per_channel(static_cast<size_t>(y.dim()), 1);
+  per_channel[1] = -1;
+  return {cropped + bias.reshape(per_channel)};
 }
 
 std::vector<TensorType> infer_conv_transpose(const InferContext& context) {

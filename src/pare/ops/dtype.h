@@ -9,8 +9,8 @@
 
 namespace pare {
 
-// The ATen type of an onnx::TensorProto::DataType. Error{unsupported} names the node when ATen has none (strings, uint16,
-// float8…).
+// The ATen type of an onnx::TensorProto::DataType. Error{unsupported} names the node when ATen has none (strings,
+// uint16, float8…).
 at::ScalarType dtype_from_onnx(int64_t code, const Node& node);
 
 // Half precision as float (few CPU kernels know it); every other type as it is.

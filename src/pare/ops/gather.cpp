@@ -50,7 +50,8 @@ void labels_embedding(LabelContext& context) {
 }
 
 void labels_gather(LabelContext& context) {
-  if (context.ids(1).defined()) context.freeze(context.ids(1), fmt::format("{} reads it as indices", describe(context.node)));
+  if (context.ids(1).defined())
+    context.freeze(context.ids(1), fmt::format("{} reads it as indices", describe(context.node)));
   const Tensor& ids = context.ids(0);
   if (!ids.defined()) {
     if (context.is_parameter(0)) labels_embedding(context);
@@ -60,7 +61,8 @@ void labels_gather(LabelContext& context) {
   const Shape ones(context.inputs[1].dims.size(), 1);
   if (ids.size(axis) == 1) return context.set(0, ids.reshape(gathered_dims(ids.sizes(), axis, ones)));
   if (!context.value(1).defined() || ones.size() > 1)
-    return context.freeze(ids, fmt::format("{} picks from it by indices that cannot be renumbered", describe(context.node)));
+    return context.freeze(ids,
+                          fmt::format("{} picks from it by indices that cannot be renumbered", describe(context.node)));
   const Tensor list = checked_indices(context.value(1), ids.size(axis), context.node).flatten();
   const Tensor picked = ids.index_select(axis, list);
   if (ones.empty()) {  // one channel alone: it has to stay, but its number may change
@@ -77,7 +79,8 @@ void rewrite_gather(RewriteContext& context) {
   const Shape kept = context.kept_in(0, axis);
   if (static_cast<int64_t>(kept.size()) == extent) return;
   if (!context.graph.is_constant(context.node.inputs[1]))
-    throw Error(ErrorKind::unsupported, describe(context.node), "takes computed indices into channels that were removed");
+    throw Error(ErrorKind::unsupported, describe(context.node),
+                "takes computed indices into channels that were removed");
   const Tensor& old = context.graph.tensor(context.node.inputs[1]);
   Shape renumbered(static_cast<size_t>(extent), -1);
   for (size_t i = 0; i < kept.size(); ++i) renumbered[static_cast<size_t>(kept[i])] = static_cast<int64_t>(i);
@@ -123,8 +126,8 @@ Shape nd_dims(const Node& node, at::IntArrayRef data, at::IntArrayRef indices, i
   if (fits) fits = indices.back() >= 0 && batch + indices.back() <= rank;
   for (int64_t i = 0; fits && i < batch; ++i) fits = data[static_cast<size_t>(i)] == indices[static_cast<size_t>(i)];
   if (!fits)
-    throw Error(ErrorKind::shape, describe(node), "indices {} with {} batch axes do not fit data {}", to_string(indices),
-                batch, to_string(data));
+    throw Error(ErrorKind::shape, describe(node), "indices {} with {} batch axes do not fit data {}",
+                to_string(indices), batch, to_string(data));
   Shape dims(indices.begin(), indices.end() - 1);
   dims.insert(dims.end(), data.begin() + batch + indices.back(), data.end());
   return dims;
@@ -135,10 +138,11 @@ Tensors gather_nd(const EvalContext& context) {
   const Tensor& tuples = context.in(1);
   const int64_t batch = context.node.integer("batch_dims", 0);
   const Shape dims = nd_dims(context.node, data.sizes(), tuples.sizes(), batch);
-  int64_t batches = 1;   // product of the batch axes
-  int64_t places = 1;    // of the indexed axes
-  int64_t tail = 1;      // of the others
-  for (int64_t i = 0; i < data.dim(); ++i) (i < batch ? batches : i < batch + tuples.size(-1) ? places : tail) *= data.size(i);
+  int64_t batches = 1;  // product of the batch axes
+  int64_t places = 1;   // of the indexed axes
+  int64_t tail = 1;     // of the others
+  for (int64_t i = 0; i < data.dim(); ++i)
+    (i < batch ? batches : i < batch + tuples.size(-1) ? places : tail) *= data.size(i);
   const Tensor within = flat_positions(tuples, data.sizes(), batch, context.node);
   if (within.numel() == 0) return {at::empty(dims, data.options())};
   Tensor position = within.reshape({batches, -1}) + at::arange(batches, at::kLong).unsqueeze(1) * places;
@@ -151,12 +155,31 @@ std::vector<TensorType> infer_nd(const InferContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "Gather", .since = 11, .min_inputs = 2, .max_inputs = 2, .evaluate = gather, .infer = infer_gather,
-     .cost = cost_none, .labels = labels_gather, .rewrite = rewrite_gather},
-    {.type = "GatherElements", .since = 11, .min_inputs = 2, .max_inputs = 2, .evaluate = gather_elements,
-     .infer = infer_elements, .cost = cost_none, .labels = labels_frozen},
-    {.type = "GatherND", .since = 12, .min_inputs = 2, .max_inputs = 2, .evaluate = gather_nd, .infer = infer_nd,
-     .cost = cost_none, .labels = labels_frozen},
+    {.type = "Gather",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = gather,
+     .infer = infer_gather,
+     .cost = cost_none,
+     .labels = labels_gather,
+     .rewrite = rewrite_gather},
+    {.type = "GatherElements",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = gather_elements,
+     .infer = infer_elements,
+     .cost = cost_none,
+     .labels = labels_frozen},
+    {.type = "GatherND",
+     .since = 12,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = gather_nd,
+     .infer = infer_nd,
+     .cost = cost_none,
+     .labels = labels_frozen},
 };
 
 }  // namespace gather

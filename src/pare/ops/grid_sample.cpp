@@ -31,10 +31,12 @@ int64_t padding_of(const Node& node) {
 Shape sampled_dims(const Node& node, at::IntArrayRef x, at::IntArrayRef grid) {
   const bool fits = (x.size() == 4 || x.size() == 5) && grid.size() == x.size() && grid[0] == x[0] &&
                     grid.back() == static_cast<int64_t>(x.size()) - 2;
-  if (!fits) throw Error(ErrorKind::shape, describe(node), "a grid of {} does not fit {}", to_string(grid), to_string(x));
+  if (!fits)
+    throw Error(ErrorKind::shape, describe(node), "a grid of {} does not fit {}", to_string(grid), to_string(x));
   for (size_t i = 2; i < x.size(); ++i)
     if (x[i] == 0) throw Error(ErrorKind::shape, describe(node), "samples the empty {}", to_string(x));
-  if (x.size() == 5 && mode_of(node) == 2) throw Error(ErrorKind::unsupported, describe(node), "cubic sampling of volumes");
+  if (x.size() == 5 && mode_of(node) == 2)
+    throw Error(ErrorKind::unsupported, describe(node), "cubic sampling of volumes");
   Shape dims{x[0], x[1]};
   dims.insert(dims.end(), grid.begin() + 1, grid.end() - 1);
   return dims;
@@ -47,7 +49,8 @@ std::vector<Tensor> evaluate(const EvalContext& context) {
   const Tensor data = as_real(x);
   const Tensor grid = context.in(1).to(data.scalar_type());
   const auto sampler = x.dim() == 4 ? at::grid_sampler_2d : at::grid_sampler_3d;
-  return {narrowed(sampler(data, grid, mode_of(node), padding_of(node), node.integer("align_corners", 0) != 0), x.scalar_type())};
+  return {narrowed(sampler(data, grid, mode_of(node), padding_of(node), node.integer("align_corners", 0) != 0),
+                   x.scalar_type())};
 }
 
 std::vector<TensorType> infer(const InferContext& context) {
@@ -61,13 +64,20 @@ Cost cost(const CostContext& context) {
 
 // Channels of the input pass; what makes the grid has to stay.
 void labels(LabelContext& context) {
-  if (context.ids(1).defined()) context.freeze(context.ids(1), fmt::format("{} reads it as places", describe(context.node)));
+  if (context.ids(1).defined())
+    context.freeze(context.ids(1), fmt::format("{} reads it as places", describe(context.node)));
   if (context.ids(0).defined()) context.set(0, context.along(0, 1), 1);
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "GridSample", .since = 16, .min_inputs = 2, .max_inputs = 2, .evaluate = evaluate, .infer = infer,
-     .cost = cost, .labels = labels},
+    {.type = "GridSample",
+     .since = 16,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = evaluate,
+     .infer = infer,
+     .cost = cost,
+     .labels = labels},
 };
 
 }  // namespace grid_sample

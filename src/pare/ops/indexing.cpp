@@ -60,7 +60,8 @@ std::vector<TensorType> infer_non_zero(const InferContext& /*context*/) { throw 
 
 // Positions along an axis of `extent` entries where the condition holds; it may be shorter than the axis.
 Tensor chosen(const Node& node, const Tensor& condition, int64_t extent) {
-  if (condition.dim() != 1) throw Error(ErrorKind::shape, describe(node), "the condition is {}, expected a list", to_string(condition.sizes()));
+  if (condition.dim() != 1)
+    throw Error(ErrorKind::shape, describe(node), "the condition is {}, expected a list", to_string(condition.sizes()));
   return checked_indices(at::nonzero(condition).flatten(), extent, node);
 }
 
@@ -77,7 +78,8 @@ std::vector<TensorType> infer_compress(const InferContext& context) {
   context.in(1);
   if (!context.values[1].defined()) throw UnknownValue{};
   if (!context.node.has("axis")) type.dims = {type.count()};
-  auto& extent = type.dims.at(static_cast<size_t>(normalized_axis(context.node.integer("axis", 0), type.rank(), context.node)));
+  auto& extent =
+      type.dims.at(static_cast<size_t>(normalized_axis(context.node.integer("axis", 0), type.rank(), context.node)));
   extent = chosen(context.node, context.values[1], extent).numel();
   return {type};
 }
@@ -89,9 +91,11 @@ int64_t diagonal_within(int64_t k, int64_t rows, int64_t columns) { return std::
 
 Tensors trilu(const EvalContext& context) {
   const Tensor& x = context.in(0);
-  if (x.dim() < 2) throw Error(ErrorKind::shape, describe(context.node), "expected matrices, found {}", to_string(x.sizes()));
+  if (x.dim() < 2)
+    throw Error(ErrorKind::shape, describe(context.node), "expected matrices, found {}", to_string(x.sizes()));
   const Shape list = context.has(1) ? context.integers(1) : Shape{0};
-  if (list.size() != 1) throw Error(ErrorKind::format, describe(context.node), "k is {}, expected one number", to_string(list));
+  if (list.size() != 1)
+    throw Error(ErrorKind::format, describe(context.node), "k is {}, expected one number", to_string(list));
   if (x.numel() == 0) return {x};
   const int64_t k = diagonal_within(list[0], x.size(-2), x.size(-1));
   return {context.node.integer("upper", 1) != 0 ? at::triu(x, k) : at::tril(x, k)};
@@ -104,8 +108,10 @@ void labels_trilu(LabelContext& context) {
 
 Tensors eye_like(const EvalContext& context) {
   const Tensor& x = context.in(0);
-  if (x.dim() != 2) throw Error(ErrorKind::shape, describe(context.node), "expected a matrix, found {}", to_string(x.sizes()));
-  const auto dtype = context.node.has("dtype") ? dtype_from_onnx(context.node.integer("dtype", 1), context.node) : x.scalar_type();
+  if (x.dim() != 2)
+    throw Error(ErrorKind::shape, describe(context.node), "expected a matrix, found {}", to_string(x.sizes()));
+  const auto dtype =
+      context.node.has("dtype") ? dtype_from_onnx(context.node.integer("dtype", 1), context.node) : x.scalar_type();
   const int64_t k = diagonal_within(context.node.integer("k", 0), x.size(0), x.size(1));
   const Tensor row = at::arange(x.size(0), at::kLong).unsqueeze(1);
   return {(at::arange(x.size(1), at::kLong) == row + k).to(dtype)};
@@ -128,7 +134,8 @@ SequenceAxes sequence_axes(const Node& node, int64_t rank) {
   const SequenceAxes axes{normalized_axis(node.integer("time_axis", 0), rank, node),
                           normalized_axis(node.integer("batch_axis", 1), rank, node)};
   if (rank < 2 || axes.time == axes.batch)
-    throw Error(ErrorKind::format, describe(node), "time axis {} and batch axis {} of {} axes", axes.time, axes.batch, rank);
+    throw Error(ErrorKind::format, describe(node), "time axis {} and batch axis {} of {} axes", axes.time, axes.batch,
+                rank);
   return axes;
 }
 
@@ -139,7 +146,8 @@ Tensors reverse_sequence(const EvalContext& context) {
   const int64_t steps = x.size(axes.time);
   const Tensor length = context.in(1).to(at::kLong);
   if (length.dim() != 1 || length.numel() != x.size(axes.batch))
-    throw Error(ErrorKind::shape, describe(context.node), "{} lengths for {} sequences", length.numel(), x.size(axes.batch));
+    throw Error(ErrorKind::shape, describe(context.node), "{} lengths for {} sequences", length.numel(),
+                x.size(axes.batch));
   if (x.numel() == 0) return {x};
   if (length.min().item<int64_t>() < 0 || length.max().item<int64_t>() > steps)
     throw Error(ErrorKind::format, describe(context.node), "a length is outside [0, {}]", steps);
@@ -158,18 +166,54 @@ void labels_reverse_sequence(LabelContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "OneHot", .since = 11, .min_inputs = 3, .max_inputs = 3, .evaluate = one_hot, .infer = infer_one_hot,
-     .cost = cost_none, .labels = labels_frozen},
-    {.type = "NonZero", .since = 9, .min_inputs = 1, .max_inputs = 1, .evaluate = non_zero, .infer = infer_non_zero,
-     .cost = cost_none, .labels = labels_frozen},
-    {.type = "Compress", .since = 11, .min_inputs = 2, .max_inputs = 2, .evaluate = compress, .infer = infer_compress,
-     .cost = cost_none, .labels = labels_frozen},
-    {.type = "Trilu", .since = 14, .min_inputs = 1, .max_inputs = 2, .evaluate = trilu, .infer = infer_same,
-     .cost = cost_none, .labels = labels_trilu},
-    {.type = "EyeLike", .since = 9, .min_inputs = 1, .max_inputs = 1, .evaluate = eye_like, .infer = infer_eye_like,
-     .cost = cost_none, .labels = labels_frozen},
-    {.type = "ReverseSequence", .since = 10, .min_inputs = 2, .max_inputs = 2, .evaluate = reverse_sequence,
-     .infer = infer_same, .cost = cost_none, .labels = labels_reverse_sequence},
+    {.type = "OneHot",
+     .since = 11,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .evaluate = one_hot,
+     .infer = infer_one_hot,
+     .cost = cost_none,
+     .labels = labels_frozen},
+    {.type = "NonZero",
+     .since = 9,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = non_zero,
+     .infer = infer_non_zero,
+     .cost = cost_none,
+     .labels = labels_frozen},
+    {.type = "Compress",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = compress,
+     .infer = infer_compress,
+     .cost = cost_none,
+     .labels = labels_frozen},
+    {.type = "Trilu",
+     .since = 14,
+     .min_inputs = 1,
+     .max_inputs = 2,
+     .evaluate = trilu,
+     .infer = infer_same,
+     .cost = cost_none,
+     .labels = labels_trilu},
+    {.type = "EyeLike",
+     .since = 9,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = eye_like,
+     .infer = infer_eye_like,
+     .cost = cost_none,
+     .labels = labels_frozen},
+    {.type = "ReverseSequence",
+     .since = 10,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = reverse_sequence,
+     .infer = infer_same,
+     .cost = cost_none,
+     .labels = labels_reverse_sequence},
 };
 
 }  // namespace indexing

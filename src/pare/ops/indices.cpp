@@ -12,8 +12,8 @@ at::Tensor checked_indices(const at::Tensor& indices, int64_t extent, const Node
   const int64_t low = list.min().item<int64_t>();
   const int64_t high = list.max().item<int64_t>();
   if (low < -extent || high >= extent)
-    throw Error(ErrorKind::format, describe(node), "index {} is outside an axis of {} entries", low < -extent ? low : high,
-                extent);
+    throw Error(ErrorKind::format, describe(node), "index {} is outside an axis of {} entries",
+                low < -extent ? low : high, extent);
   return low < 0 ? at::where(list < 0, list + extent, list) : list;
 }
 

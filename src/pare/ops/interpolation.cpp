@@ -47,7 +47,6 @@ double source_coordinate(const InterpolationOptions& options, const ResizedAxis&
   const auto x = static_cast<double>(i);
   const std::string& mode = options.coordinates;
   if (mode == "asymmetric") return x / axis.scale;
-  // The length of the output is the one it has, as in every runtime; ONNX's own tests take input · scale, fraction and all.
   if (mode == "align_corners") return axis.output == 1 ? 0 : x * (n - 1) / (m - 1);
   if (mode == "pytorch_half_pixel") return axis.output == 1 ? 0 : (x + 0.5) / axis.scale - 0.5;
   if (mode == "tf_half_pixel_for_nn") return (x + 0.5) / axis.scale;
@@ -73,11 +72,13 @@ Taps interpolation_taps(const InterpolationOptions& options, const ResizedAxis& 
     // Far outside, every place is like the one just outside the kernel's reach.
     const double reach = static_cast<double>(count) + 1;
     const double x = std::clamp(source_coordinate(options, axis, i), -reach, static_cast<double>(axis.input) + reach);
-    taps.outside.push_back(options.coordinates == "tf_crop_and_resize" && (x < 0 || x > static_cast<double>(axis.input - 1)));
+    taps.outside.push_back(options.coordinates == "tf_crop_and_resize" &&
+                           (x < 0 || x > static_cast<double>(axis.input - 1)));
     const int64_t base = nearest ? nearest_index(options.nearest, x) : static_cast<int64_t>(std::floor(x));
     for (int64_t k = 0; k < count && !nearest; ++k) {
       const double distance = (static_cast<double>(base + first + k) - x) * stretch;
-      weights[static_cast<size_t>(k)] = options.mode == "cubic" ? cubic_kernel(distance, options.cubic_a) : linear_kernel(distance);
+      weights[static_cast<size_t>(k)] =
+          options.mode == "cubic" ? cubic_kernel(distance, options.cubic_a) : linear_kernel(distance);
       const bool inside = base + first + k >= 0 && base + first + k < axis.input;
       if (options.exclude_outside && !inside) weights[static_cast<size_t>(k)] = 0;
     }

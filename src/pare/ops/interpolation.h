@@ -10,19 +10,19 @@
 namespace pare {
 
 struct InterpolationOptions {
-  std::string mode = "nearest";          // nearest, linear, cubic
+  std::string mode = "nearest";  // nearest, linear, cubic
   std::string coordinates = "half_pixel";
   std::string nearest = "round_prefer_floor";
   double cubic_a = -0.75;
-  bool exclude_outside = false;          // weights outside the input are dropped and the others scaled up
-  bool antialias = false;                // the filter grows with the step when shrinking
+  bool exclude_outside = false;  // weights outside the input are dropped and the others scaled up
+  bool antialias = false;        // the filter grows with the step when shrinking
 };
 
 struct ResizedAxis {
   int64_t input = 0;
   int64_t output = 0;
-  double scale = 1;                      // output / input, as the node gives it
-  double roi_begin = 0;                  // of tf_crop_and_resize, as fractions of the axis
+  double scale = 1;      // output / input, as the node gives it
+  double roi_begin = 0;  // of tf_crop_and_resize, as fractions of the axis
   double roi_end = 1;
 };
 
@@ -30,7 +30,7 @@ struct ResizedAxis {
 struct Taps {
   std::vector<std::vector<int64_t>> index;
   std::vector<std::vector<double>> weight;
-  std::vector<bool> outside;             // is output i beyond the edge of the input (tf_crop_and_resize)?
+  std::vector<bool> outside;  // is output i beyond the edge of the input (tf_crop_and_resize)?
 };
 
 // The place in the input that output i comes from.

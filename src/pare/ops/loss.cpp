@@ -19,10 +19,12 @@ using Tensors = std::vector<Tensor>;
 // Checks that scores, targets and weights fit together.
 void check(const Node& node, const Shape& scores, const Shape& target, const Shape* weight) {
   Shape expected = scores;
-  if (scores.size() < 2) throw Error(ErrorKind::shape, describe(node), "scores are {}, expected [N, C, …]", to_string(scores));
+  if (scores.size() < 2)
+    throw Error(ErrorKind::shape, describe(node), "scores are {}, expected [N, C, …]", to_string(scores));
   expected.erase(expected.begin() + 1);
   if (expected != target)
-    throw Error(ErrorKind::shape, describe(node), "targets are {}, expected {}", to_string(target), to_string(expected));
+    throw Error(ErrorKind::shape, describe(node), "targets are {}, expected {}", to_string(target),
+                to_string(expected));
   if (weight != nullptr && *weight != Shape{scores[1]})
     throw Error(ErrorKind::shape, describe(node), "weights are {}, expected [{}]", to_string(*weight), scores[1]);
   const std::string reduction = node.text("reduction", "mean");
@@ -35,7 +37,8 @@ Tensor negative_log_likelihood(const EvalContext& context, const Tensor& log_p) 
   const Shape weight_dims = context.has(2) ? context.in(2).sizes().vec() : Shape{};
   check(node, log_p.sizes().vec(), context.in(1).sizes().vec(), context.has(2) ? &weight_dims : nullptr);
   Tensor y = context.in(1).to(at::kLong);
-  Tensor w = context.has(2) ? widened(context.in(2)).to(log_p.scalar_type()) : at::ones({log_p.size(1)}, log_p.options());
+  Tensor w =
+      context.has(2) ? widened(context.in(2)).to(log_p.scalar_type()) : at::ones({log_p.size(1)}, log_p.options());
   Tensor counted;
   if (node.has("ignore_index")) {
     counted = y != node.integer("ignore_index", 0);
@@ -61,7 +64,8 @@ Tensors nll(const EvalContext& context) {
 
 Tensors softmax_cross_entropy(const EvalContext& context) {
   const Tensor& x = context.in(0);
-  if (x.dim() < 2) throw Error(ErrorKind::shape, describe(context.node), "scores are {}, expected [N, C, …]", to_string(x.sizes()));
+  if (x.dim() < 2)
+    throw Error(ErrorKind::shape, describe(context.node), "scores are {}, expected [N, C, …]", to_string(x.sizes()));
   const Tensor log_p = at::log_softmax(widened(x), 1);
   return {narrowed(negative_log_likelihood(context, log_p), x.scalar_type()), narrowed(log_p, x.scalar_type())};
 }
@@ -78,8 +82,14 @@ std::vector<TensorType> infer(const InferContext& context) {
 Cost cost(const CostContext& context) { return {.flops = 3 * context.inputs[0].count()}; }
 
 constexpr OpDef op(std::string_view type, EvaluateFunction evaluate) {
-  return {.type = type, .since = 12, .min_inputs = 2, .max_inputs = 3, .evaluate = evaluate, .infer = infer,
-          .cost = cost, .labels = labels_frozen};
+  return {.type = type,
+          .since = 12,
+          .min_inputs = 2,
+          .max_inputs = 3,
+          .evaluate = evaluate,
+          .infer = infer,
+          .cost = cost,
+          .labels = labels_frozen};
 }
 
 constexpr OpDef kOps[] = {op("NegativeLogLikelihoodLoss", nll), op("SoftmaxCrossEntropyLoss", softmax_cross_entropy)};

@@ -51,7 +51,8 @@ void require_three_axes(const Node& node, const Window& window) {
 // --- MaxPool
 
 // Flat positions in one padded plane, as ATen gives them → ONNX's positions in the whole unpadded input tensor.
-Tensor onnx_indices(const Tensor& found, const Window& window, const Shape& plane, const Shape& offset, bool column_major) {
+Tensor onnx_indices(const Tensor& found, const Window& window, const Shape& plane, const Shape& offset,
+                    bool column_major) {
   Tensor rest = found;
   Tensor position = at::zeros_like(found);
   int64_t step = 1;
@@ -199,7 +200,8 @@ Tensors lp_pool(const EvalContext& context) {
 // --- global pooling
 
 Shape spatial_axes(const Node& node, std::span<const int64_t> dims) {
-  if (dims.size() < 2) throw Error(ErrorKind::shape, describe(node), "pools {}, which has no channels", to_string(dims));
+  if (dims.size() < 2)
+    throw Error(ErrorKind::shape, describe(node), "pools {}, which has no channels", to_string(dims));
   Shape axes;
   for (size_t i = 2; i < dims.size(); ++i) {
     if (dims[i] == 0) throw Error(ErrorKind::shape, describe(node), "pools the empty {}", to_string(dims));
@@ -242,7 +244,8 @@ std::vector<TensorType> infer_global(const InferContext& context) {
 
 // The extents that the pooled tensor came from, if nothing was cut off.
 Shape unpooled_dims(const Node& node, std::span<const int64_t> dims) {
-  if (dims.size() < 3) throw Error(ErrorKind::shape, describe(node), "unpools {}, which has no spatial axes", to_string(dims));
+  if (dims.size() < 3)
+    throw Error(ErrorKind::shape, describe(node), "unpools {}, which has no spatial axes", to_string(dims));
   const size_t count = dims.size() - 2;
   const Shape kernel = node.integers("kernel_shape");
   const Shape stride = node.integers("strides", Shape(count, 1));
@@ -252,7 +255,8 @@ Shape unpooled_dims(const Node& node, std::span<const int64_t> dims) {
   Shape result(dims.begin(), dims.end());
   for (size_t i = 0; i < count; ++i) {
     result[i + 2] = (dims[i + 2] - 1) * stride[i] - pads[i] - pads[i + count] + kernel[i];
-    if (result[i + 2] < 1) throw Error(ErrorKind::shape, describe(node), "would unpool {} to {}", to_string(dims), to_string(result));
+    if (result[i + 2] < 1)
+      throw Error(ErrorKind::shape, describe(node), "would unpool {} to {}", to_string(dims), to_string(result));
   }
   return result;
 }
@@ -271,11 +275,13 @@ Tensors max_unpool(const EvalContext& context) {
   if (!context.has(2)) return {y};
   const Shape wanted = context.integers(2);
   if (wanted.size() != dims.size())
-    throw Error(ErrorKind::shape, describe(context.node), "output_shape {} has another rank than {}", to_string(wanted), to_string(dims));
+    throw Error(ErrorKind::shape, describe(context.node), "output_shape {} has another rank than {}", to_string(wanted),
+                to_string(dims));
   Shape pads;
   for (size_t i = dims.size(); i-- > 0;) {
     if (wanted[i] < dims[i])
-      throw Error(ErrorKind::shape, describe(context.node), "output_shape {} is smaller than {}", to_string(wanted), to_string(dims));
+      throw Error(ErrorKind::shape, describe(context.node), "output_shape {} is smaller than {}", to_string(wanted),
+                  to_string(dims));
     pads.insert(pads.end(), {0, wanted[i] - dims[i]});
   }
   return {at::constant_pad_nd(y, pads, 0)};
@@ -305,13 +311,24 @@ void labels_pool(LabelContext& context) {
 }
 
 constexpr OpDef pool(std::string_view type, EvaluateFunction evaluate, int since) {
-  return {.type = type, .since = since, .min_inputs = 1, .max_inputs = 1, .evaluate = evaluate, .infer = infer_pool,
-          .cost = cost_window, .labels = labels_pool};
+  return {.type = type,
+          .since = since,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .evaluate = evaluate,
+          .infer = infer_pool,
+          .cost = cost_window,
+          .labels = labels_pool};
 }
 
 constexpr OpDef global(std::string_view type, EvaluateFunction evaluate) {
-  return {.type = type, .min_inputs = 1, .max_inputs = 1, .evaluate = evaluate, .infer = infer_global,
-          .cost = cost_inputs, .labels = labels_pool};
+  return {.type = type,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .evaluate = evaluate,
+          .infer = infer_global,
+          .cost = cost_inputs,
+          .labels = labels_pool};
 }
 
 constexpr OpDef kOps[] = {
@@ -321,8 +338,14 @@ constexpr OpDef kOps[] = {
     global("GlobalAveragePool", global_average_pool),
     global("GlobalMaxPool", global_max_pool),
     global("GlobalLpPool", global_lp_pool),
-    {.type = "MaxUnpool", .since = 9, .min_inputs = 2, .max_inputs = 3, .evaluate = max_unpool, .infer = infer_unpool,
-     .cost = cost_none, .labels = labels_frozen},
+    {.type = "MaxUnpool",
+     .since = 9,
+     .min_inputs = 2,
+     .max_inputs = 3,
+     .evaluate = max_unpool,
+     .infer = infer_unpool,
+     .cost = cost_none,
+     .labels = labels_frozen},
 };
 
 }  // namespace pooling

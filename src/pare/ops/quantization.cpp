@@ -34,7 +34,9 @@ Tensor spread(const Node& node, const Tensor& x, const Tensor& parameter) {
   return parameter.repeat_interleave(block, axis).narrow(axis, 0, x.size(axis));
 }
 
-Tensor saturated(const Tensor& y, at::ScalarType dtype) { return at::clamp(y, lowest_of(dtype), highest_of(dtype)).to(dtype); }
+Tensor saturated(const Tensor& y, at::ScalarType dtype) {
+  return at::clamp(y, lowest_of(dtype), highest_of(dtype)).to(dtype);
+}
 
 at::ScalarType quantized_type(const Node& node, bool has_zero, at::ScalarType zero) {
   if (has_zero) return zero;
@@ -65,7 +67,9 @@ Tensors dequantize(const EvalContext& context) {
   return {narrowed(centred.to(scale.scalar_type()) * scale, context.in(1).scalar_type())};
 }
 
-std::vector<TensorType> infer_dequantize(const InferContext& context) { return {{context.in(1).dtype, context.in(0).dims}}; }
+std::vector<TensorType> infer_dequantize(const InferContext& context) {
+  return {{context.in(1).dtype, context.in(0).dims}};
+}
 
 // The range of x, stretched to hold zero, on the 256 numbers of uint8.
 Tensors dynamic_quantize(const EvalContext& context) {
@@ -86,8 +90,14 @@ std::vector<TensorType> infer_dynamic(const InferContext& context) {
 Cost cost(const CostContext& context) { return {.flops = 2 * context.outputs[0].count()}; }
 
 constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFunction infer, int since, size_t inputs) {
-  return {.type = type, .since = since, .min_inputs = inputs == 1 ? 1U : 2U, .max_inputs = inputs, .evaluate = evaluate,
-          .infer = infer, .cost = cost, .labels = labels_frozen};
+  return {.type = type,
+          .since = since,
+          .min_inputs = inputs == 1 ? 1U : 2U,
+          .max_inputs = inputs,
+          .evaluate = evaluate,
+          .infer = infer,
+          .cost = cost,
+          .labels = labels_frozen};
 }
 
 constexpr OpDef kOps[] = {

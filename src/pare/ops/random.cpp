@@ -47,8 +47,14 @@ std::vector<TensorType> infer(const InferContext& context) {
 }
 
 constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, int since) {
-  return {.type = type, .since = since, .min_inputs = 1, .max_inputs = 1, .evaluate = evaluate, .infer = infer,
-          .cost = cost_elementwise, .labels = labels_frozen};
+  return {.type = type,
+          .since = since,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .evaluate = evaluate,
+          .infer = infer,
+          .cost = cost_elementwise,
+          .labels = labels_frozen};
 }
 
 constexpr OpDef kOps[] = {

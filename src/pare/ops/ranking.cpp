@@ -52,7 +52,8 @@ void labels_arg(LabelContext& context) {
   const Tensor& ids = context.ids(0);
   if (!ids.defined() || ids.dim() == 0) return;
   const int64_t axis = normalized_axis(context.node.integer("axis", 0), ids.dim(), context.node);
-  if (ids.size(axis) > 1) return context.freeze(ids, fmt::format("{} gives positions along it", describe(context.node)));
+  if (ids.size(axis) > 1)
+    return context.freeze(ids, fmt::format("{} gives positions along it", describe(context.node)));
   context.set(0, context.node.integer("keepdims", 1) != 0 ? ids : ids.squeeze(axis));
 }
 
@@ -97,7 +98,8 @@ Cost cost_input(const CostContext& context) { return {.flops = context.inputs[0]
 // --- CumSum
 
 int64_t cumulative_axis(const Node& node, const Shape& list, int64_t rank) {
-  if (list.size() != 1) throw Error(ErrorKind::format, describe(node), "axis is {}, expected one number", to_string(list));
+  if (list.size() != 1)
+    throw Error(ErrorKind::format, describe(node), "axis is {}, expected one number", to_string(list));
   return normalized_axis(list[0], rank, node);
 }
 
@@ -117,20 +119,45 @@ Tensors cum_sum(const EvalContext& context) {
 void labels_cum_sum(LabelContext& context) {
   if (!context.ids(0).defined()) return;
   if (!context.value(1).defined())
-    return context.freeze_inputs(fmt::format("{} takes an axis that is only known when it runs", describe(context.node)));
+    return context.freeze_inputs(
+        fmt::format("{} takes an axis that is only known when it runs", describe(context.node)));
   const int64_t axis = context.value(1).to(at::kLong).flatten()[0].item<int64_t>();
   labels_mixed_along(context, {normalized_axis(axis, context.inputs[0].rank(), context.node)});
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "ArgMax", .since = 12, .min_inputs = 1, .max_inputs = 1, .evaluate = arg<arg_max>, .infer = infer_arg,
-     .cost = cost_input, .labels = labels_arg},
-    {.type = "ArgMin", .since = 12, .min_inputs = 1, .max_inputs = 1, .evaluate = arg<arg_min>, .infer = infer_arg,
-     .cost = cost_input, .labels = labels_arg},
-    {.type = "TopK", .since = 11, .min_inputs = 2, .max_inputs = 2, .evaluate = top_k, .infer = infer_top_k,
-     .cost = cost_input, .labels = labels_top_k},
-    {.type = "CumSum", .since = 11, .min_inputs = 2, .max_inputs = 2, .evaluate = cum_sum, .infer = infer_same,
-     .cost = cost_elementwise, .labels = labels_cum_sum},
+    {.type = "ArgMax",
+     .since = 12,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = arg<arg_max>,
+     .infer = infer_arg,
+     .cost = cost_input,
+     .labels = labels_arg},
+    {.type = "ArgMin",
+     .since = 12,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = arg<arg_min>,
+     .infer = infer_arg,
+     .cost = cost_input,
+     .labels = labels_arg},
+    {.type = "TopK",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = top_k,
+     .infer = infer_top_k,
+     .cost = cost_input,
+     .labels = labels_top_k},
+    {.type = "CumSum",
+     .since = 11,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = cum_sum,
+     .infer = infer_same,
+     .cost = cost_elementwise,
+     .labels = labels_cum_sum},
 };
 
 }  // namespace ranking

@@ -41,7 +41,8 @@ Tensor reduce_mean(const Tensor& x, const Shape& axes) {
   if (x.is_floating_point()) return at::mean(x, axes, /*keepdim=*/true);
   int64_t count = 1;
   for (const int64_t axis : axes) count *= x.size(axis);
-  return at::div(at::sum(x, axes, /*keepdim=*/true, at::kLong), std::max<int64_t>(count, 1), "trunc").to(x.scalar_type());
+  return at::div(at::sum(x, axes, /*keepdim=*/true, at::kLong), std::max<int64_t>(count, 1), "trunc")
+      .to(x.scalar_type());
 }
 
 // ATen has no extremum of nothing: ONNX has the least (or largest) number there.
@@ -66,7 +67,9 @@ Tensor reduce_l1(const Tensor& x, const Shape& axes) { return reduce_sum(at::abs
 Tensor reduce_sum_square(const Tensor& x, const Shape& axes) { return reduce_sum(x * x, axes); }
 Tensor reduce_l2(const Tensor& x, const Shape& axes) { return at::sqrt(reduce_sum_square(as_real(x), axes)); }
 Tensor reduce_log_sum(const Tensor& x, const Shape& axes) { return at::log(reduce_sum(as_real(x), axes)); }
-Tensor reduce_log_sum_exp(const Tensor& x, const Shape& axes) { return at::logsumexp(as_real(x), axes, /*keepdim=*/true); }
+Tensor reduce_log_sum_exp(const Tensor& x, const Shape& axes) {
+  return at::logsumexp(as_real(x), axes, /*keepdim=*/true);
+}
 
 template <Tensor (*reduce)(const Tensor&, const Shape&)>
 Tensors evaluate(const EvalContext& context) {
@@ -151,8 +154,14 @@ Cost cost_det(const CostContext& context) {
 
 template <Tensor (*reduce)(const Tensor&, const Shape&)>
 constexpr OpDef op(std::string_view type, int since, LabelFunction rule = labels<false>) {
-  return {.type = type, .since = since, .min_inputs = 1, .max_inputs = 2, .evaluate = evaluate<reduce>, .infer = infer,
-          .cost = cost, .labels = rule};
+  return {.type = type,
+          .since = since,
+          .min_inputs = 1,
+          .max_inputs = 2,
+          .evaluate = evaluate<reduce>,
+          .infer = infer,
+          .cost = cost,
+          .labels = rule};
 }
 
 constexpr OpDef kOps[] = {
@@ -166,8 +175,14 @@ constexpr OpDef kOps[] = {
     op<reduce_prod>("ReduceProd", 18),
     op<reduce_log_sum>("ReduceLogSum", 18),
     op<reduce_log_sum_exp>("ReduceLogSumExp", 18),
-    {.type = "Det", .since = 11, .min_inputs = 1, .max_inputs = 1, .evaluate = det, .infer = infer_det,
-     .cost = cost_det, .labels = labels_frozen},
+    {.type = "Det",
+     .since = 11,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = det,
+     .infer = infer_det,
+     .cost = cost_det,
+     .labels = labels_frozen},
 };
 
 }  // namespace reduction

@@ -18,18 +18,21 @@ namespace resize {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-std::string choice(const Node& node, const char* name, const std::string& otherwise, std::initializer_list<const char*> allowed) {
+std::string choice(const Node& node, const char* name, const std::string& otherwise,
+                   std::initializer_list<const char*> allowed) {
   const std::string value = node.text(name, otherwise);
-  if (std::ranges::find(allowed, value) == allowed.end()) throw Error(ErrorKind::format, describe(node), "{} is '{}'", name, value);
+  if (std::ranges::find(allowed, value) == allowed.end())
+    throw Error(ErrorKind::format, describe(node), "{} is '{}'", name, value);
   return value;
 }
 
 InterpolationOptions options_of(const Node& node) {
   return {.mode = choice(node, "mode", "nearest", {"nearest", "linear", "cubic"}),
           .coordinates = choice(node, "coordinate_transformation_mode", "half_pixel",
-                                {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
-                                 "tf_crop_and_resize", "tf_half_pixel_for_nn"}),
-          .nearest = choice(node, "nearest_mode", "round_prefer_floor", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}),
+                                {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                                 "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn"}),
+          .nearest = choice(node, "nearest_mode", "round_prefer_floor",
+                            {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}),
           .cubic_a = node.real("cubic_coeff_a", -0.75),
           .exclude_outside = node.integer("exclude_outside", 0) != 0,
           .antialias = node.integer("antialias", 0) != 0 && node.text("mode", "nearest") != "nearest"};
@@ -49,7 +52,8 @@ std::vector<double> numbers(const Tensor& list) {
 }
 
 void require_count(const Node& node, const char* what, size_t found, size_t expected) {
-  if (found != expected) throw Error(ErrorKind::format, describe(node), "{} has {} entries, expected {}", what, found, expected);
+  if (found != expected)
+    throw Error(ErrorKind::format, describe(node), "{} has {} entries, expected {}", what, found, expected);
 }
 
 // From scales: the extent is rounded down in single precision, which is what the scales are given in.
@@ -58,12 +62,21 @@ void plan_scales(const Node& node, ResizedAxis& axis, double scale) {
   axis.scale = scale;
   const bool crop = node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize";
   const double part = crop ? axis.roi_end - axis.roi_begin : 1;
-  axis.output = static_cast<int64_t>(std::floor(static_cast<float>(axis.input) * static_cast<float>(part) * static_cast<float>(scale)));
+  axis.output = static_cast<int64_t>(
+      std::floor(static_cast<float>(axis.input) * static_cast<float>(part) * static_cast<float>(scale)));
+  // ONNX's reference puts the last corner at input·scale, runtimes at the extent the output really has.
+  const double exact = static_cast<double>(axis.input) * scale;
+  if (node.text("coordinate_transformation_mode", "") == "align_corners" &&
+      std::abs(exact - static_cast<double>(axis.output)) > 1e-3)
+    throw Error(ErrorKind::unsupported, describe(node),
+                "scales {} entries by {} with align_corners, which ONNX and its runtimes read differently; give sizes",
+                axis.input, scale);
 }
 
 // From sizes: taken as they are, or fitted into (around) them with one scale for all axes.
 void plan_sizes(const Node& node, std::vector<ResizedAxis>& plan, const Shape& axes, const std::vector<double>& sizes) {
-  const std::string policy = choice(node, "keep_aspect_ratio_policy", "stretch", {"stretch", "not_larger", "not_smaller"});
+  const std::string policy =
+      choice(node, "keep_aspect_ratio_policy", "stretch", {"stretch", "not_larger", "not_smaller"});
   double common = policy == "not_larger" ? INFINITY : 0;
   for (size_t k = 0; k < axes.size(); ++k) {
     ResizedAxis& axis = plan[static_cast<size_t>(axes[k])];
@@ -81,8 +94,8 @@ void plan_sizes(const Node& node, std::vector<ResizedAxis>& plan, const Shape& a
 }
 
 // What happens to each axis. Undefined tensors are absent inputs.
-std::vector<ResizedAxis> plan_of(const Node& node, std::span<const int64_t> dims, const Tensor& roi, const Tensor& scales,
-                                 const Tensor& sizes) {
+std::vector<ResizedAxis> plan_of(const Node& node, std::span<const int64_t> dims, const Tensor& roi,
+                                 const Tensor& scales, const Tensor& sizes) {
   const Shape axes = axes_of(node, static_cast<int64_t>(dims.size()));
   std::vector<ResizedAxis> plan;
   for (const int64_t dim : dims) plan.push_back({.input = dim, .output = dim});
@@ -107,7 +120,8 @@ std::vector<ResizedAxis> plan_of(const Node& node, std::span<const int64_t> dims
     plan_sizes(node, plan, axes, list);
   for (const auto& axis : plan)
     if (axis.output < 0 || (axis.input == 0 && axis.output > 0))
-      throw Error(ErrorKind::shape, describe(node), "cannot resize {} to {} entries along an axis", axis.input, axis.output);
+      throw Error(ErrorKind::shape, describe(node), "cannot resize {} to {} entries along an axis", axis.input,
+                  axis.output);
   return plan;
 }
 
@@ -130,10 +144,13 @@ bool repeats(const Taps& taps, const ResizedAxis& axis) {
 // ATen's kernels for images [N, C, H, W] when only H and W change; undefined where they mean something else.
 Tensor by_aten(const InterpolationOptions& options, const std::vector<ResizedAxis>& plan, const Tensor& x) {
   if (plan.size() != 4 || !x.is_floating_point() || x.numel() == 0 || options.antialias) return {};
-  if (!unchanged(options, plan[0]) || !unchanged(options, plan[1]) || plan[2].output < 1 || plan[3].output < 1) return {};
+  if (!unchanged(options, plan[0]) || !unchanged(options, plan[1]) || plan[2].output < 1 || plan[3].output < 1)
+    return {};
   const Shape size{plan[2].output, plan[3].output};
   if (options.mode == "nearest" && options.coordinates != "tf_crop_and_resize") {
-    if (!repeats(interpolation_taps(options, plan[2]), plan[2]) || !repeats(interpolation_taps(options, plan[3]), plan[3])) return {};
+    if (!repeats(interpolation_taps(options, plan[2]), plan[2]) ||
+        !repeats(interpolation_taps(options, plan[3]), plan[3]))
+      return {};
     return at::upsample_nearest2d(x, size, c10::nullopt, c10::nullopt);
   }
   if (options.mode != "linear") return {};
@@ -144,7 +161,8 @@ Tensor by_aten(const InterpolationOptions& options, const std::vector<ResizedAxi
   return at::upsample_bilinear2d(x, size, corners, plan[2].scale, plan[3].scale);
 }
 
-Tensor by_axis(const Node& node, const InterpolationOptions& options, const std::vector<ResizedAxis>& plan, const Tensor& x) {
+Tensor by_axis(const Node& node, const InterpolationOptions& options, const std::vector<ResizedAxis>& plan,
+               const Tensor& x) {
   Tensor y = x;
   Tensor outside;
   for (size_t i = 0; i < plan.size(); ++i) {
@@ -154,7 +172,8 @@ Tensor by_axis(const Node& node, const InterpolationOptions& options, const std:
     if (std::ranges::find(taps.outside, true) == taps.outside.end()) continue;
     Shape dims(plan.size(), 1);
     dims[i] = plan[i].output;
-    const Tensor mask = at::tensor(std::vector<int64_t>(taps.outside.begin(), taps.outside.end())).to(at::kBool).reshape(dims);
+    const Tensor mask =
+        at::tensor(std::vector<int64_t>(taps.outside.begin(), taps.outside.end())).to(at::kBool).reshape(dims);
     outside = outside.defined() ? at::logical_or(outside, mask) : mask;
   }
   if (!outside.defined()) return y;
@@ -166,7 +185,8 @@ Tensor optional_input(const EvalContext& context, size_t i) { return context.has
 Tensors evaluate(const EvalContext& context) {
   const Tensor& x = context.in(0);
   const auto options = options_of(context.node);
-  const auto plan = plan_of(context.node, x.sizes(), optional_input(context, 1), optional_input(context, 2), optional_input(context, 3));
+  const auto plan = plan_of(context.node, x.sizes(), optional_input(context, 1), optional_input(context, 2),
+                            optional_input(context, 3));
   const bool copies = options.mode == "nearest" && options.coordinates != "tf_crop_and_resize";
   const Tensor data = copies ? x : as_real(x);
   Tensor y = by_aten(options, plan, widened(data));
@@ -208,7 +228,8 @@ void labels(LabelContext& context) {
   if (!ids.defined()) return;
   const bool crop = context.node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize";
   const Shape axes = axes_of(context.node, ids.dim());
-  const bool by_scale = context.has(2) && context.value(2).defined() && context.value(2).numel() == static_cast<int64_t>(axes.size());
+  const bool by_scale =
+      context.has(2) && context.value(2).defined() && context.value(2).numel() == static_cast<int64_t>(axes.size());
   const auto scales = by_scale ? numbers(context.value(2)) : std::vector<double>(axes.size(), 1);
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto a = static_cast<size_t>(axes[k]);
@@ -238,8 +259,15 @@ void rewrite(RewriteContext& context) {
 }
 
 constexpr OpDef kOps[] = {
-    {.type = "Resize", .since = 13, .min_inputs = 1, .max_inputs = 4, .evaluate = evaluate, .infer = infer, .cost = cost,
-     .labels = labels, .rewrite = rewrite},
+    {.type = "Resize",
+     .since = 13,
+     .min_inputs = 1,
+     .max_inputs = 4,
+     .evaluate = evaluate,
+     .infer = infer,
+     .cost = cost,
+     .labels = labels,
+     .rewrite = rewrite},
 };
 
 }  // namespace resize

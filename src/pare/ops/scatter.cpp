@@ -28,8 +28,9 @@ Tensor scatter_along(const Node& node, const Tensor& data, int64_t axis, const T
   const std::string reduction = reduction_of(node);
   if (indices.numel() == 0) return data;
   if (reduction.empty()) return at::scatter(data, axis, indices, updates);
-  const Tensor result = reduction == "sum" ? at::scatter_add(widened(data), axis, indices, widened(updates))
-                                           : at::scatter_reduce(widened(data), axis, indices, widened(updates), reduction);
+  const Tensor result = reduction == "sum"
+                            ? at::scatter_add(widened(data), axis, indices, widened(updates))
+                            : at::scatter_reduce(widened(data), axis, indices, widened(updates), reduction);
   return narrowed(result, data.scalar_type());
 }
 
@@ -73,11 +74,19 @@ Tensors scatter_nd(const EvalContext& context) {
   return {scatter_along(context.node, rows, 0, indices, blocks).reshape(data.sizes())};
 }
 
-Cost cost(const CostContext& context) { return {.flops = context.node.text("reduction", "none") == "none" ? 0 : context.inputs[2].count()}; }
+Cost cost(const CostContext& context) {
+  return {.flops = context.node.text("reduction", "none") == "none" ? 0 : context.inputs[2].count()};
+}
 
 constexpr OpDef op(std::string_view type, EvaluateFunction evaluate) {
-  return {.type = type, .since = 16, .min_inputs = 3, .max_inputs = 3, .evaluate = evaluate, .infer = infer_same,
-          .cost = cost, .labels = labels_frozen};
+  return {.type = type,
+          .since = 16,
+          .min_inputs = 3,
+          .max_inputs = 3,
+          .evaluate = evaluate,
+          .infer = infer_same,
+          .cost = cost,
+          .labels = labels_frozen};
 }
 
 constexpr OpDef kOps[] = {op("ScatterElements", scatter_elements), op("ScatterND", scatter_nd)};

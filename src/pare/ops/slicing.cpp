@@ -103,9 +103,10 @@ Tensor source_indices(const Node& node, const std::string& mode, int64_t extent,
 std::vector<at::Tensor> evaluate_slice(const EvalContext& context) {
   at::Tensor x = context.in(0);
   for (const auto& range : slicing::ranges_of(context, x.sizes().vec())) {
-    if (range.step > 0) {
-      x = at::slice(x, range.axis, range.start, range.start + (range.count - 1) * range.step + (range.count > 0 ? 1 : 0),
-                    range.step);
+    if (range.count == 0) {
+      x = x.narrow(range.axis, 0, 0);
+    } else if (range.step > 0) {
+      x = at::slice(x, range.axis, range.start, range.start + (range.count - 1) * range.step + 1, range.step);
     } else {
       const at::Tensor indices = range.start + at::arange(range.count, at::kLong) * range.step;
       x = at::index_select(x, range.axis, indices);

@@ -1,7 +1,7 @@
 // Softmax, LogSoftmax and Hardmax.
 //
-// Up to opset 12 these coerced their input to a matrix at `axis` and worked on its rows; the attribute flatten = 1 marks
-// a node that still means that.
+// Up to opset 12 these coerced their input to a matrix at `axis` and worked on its rows; the attribute flatten = 1
+// marks a node that still means that.
 #include <ATen/ATen.h>
 
 #include "pare/ops/common.h"
@@ -68,8 +68,14 @@ void labels(LabelContext& context) {
 
 template <Tensor (*function)(const Tensor&, int64_t)>
 constexpr OpDef op(std::string_view type) {
-  return {.type = type, .since = 13, .min_inputs = 1, .max_inputs = 1, .evaluate = evaluate<function>, .infer = infer,
-          .cost = cost, .labels = labels};
+  return {.type = type,
+          .since = 13,
+          .min_inputs = 1,
+          .max_inputs = 1,
+          .evaluate = evaluate<function>,
+          .infer = infer,
+          .cost = cost,
+          .labels = labels};
 }
 
 constexpr OpDef kOps[] = {op<soft>("Softmax"), op<log_soft>("LogSoftmax"), op<hard>("Hardmax")};

@@ -44,7 +44,8 @@ Shape column(const std::vector<WindowAxis>& window, int64_t WindowAxis::*member)
 
 std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> input_dims) {
   if (!node.has("kernel_shape")) throw Error(ErrorKind::format, describe(node), "has no kernel_shape");
-  return window_of(node, input_dims, node.integers("kernel_shape"));
+  const size_t count = input_dims.size() < 3 ? node.integers("kernel_shape").size() : input_dims.size() - 2;
+  return window_of(node, input_dims, spatial_attribute(node, "kernel_shape", count, 1, 1));
 }
 
 std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> input_dims, const Shape& kernel) {
@@ -62,11 +63,16 @@ std::vector<WindowAxis> window_of(const Node& node, std::span<const int64_t> inp
     if (extent < 1) throw Error(ErrorKind::shape, describe(node), "the kernel {} is empty", to_string(kernel));
   const Shape stride = spatial_attribute(node, "strides", count, 1, 1);
   const Shape dilation = spatial_attribute(node, "dilations", count, 1, 1);
-  const Shape pads = same || auto_pad == "VALID" ? Shape(2 * count, 0) : spatial_attribute(node, "pads", 2 * count, 0, 0);
+  const Shape pads =
+      same || auto_pad == "VALID" ? Shape(2 * count, 0) : spatial_attribute(node, "pads", 2 * count, 0, 0);
   std::vector<WindowAxis> window;
   for (size_t i = 0; i < count; ++i) {
-    WindowAxis w{.input = input_dims[i + 2], .kernel = kernel[i], .stride = stride[i], .dilation = dilation[i],
-                 .begin = pads[i], .end = pads[i + count]};
+    WindowAxis w{.input = input_dims[i + 2],
+                 .kernel = kernel[i],
+                 .stride = stride[i],
+                 .dilation = dilation[i],
+                 .begin = pads[i],
+                 .end = pads[i + count]};
     w.ceil = node.integer("ceil_mode", 0) != 0 && !same && auto_pad != "VALID";
     if (same)
       pad_to_same(w, auto_pad == "SAME_UPPER");

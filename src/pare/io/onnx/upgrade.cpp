@@ -104,6 +104,15 @@ void raise_resize(Node& node, UpgradeContext&) {
   node.attributes["nearest_mode"] = std::string("floor");
 }
 
+// roi and scales that are there but empty, as opset 11 wanted them, are absent.
+void drop_empty_inputs(Node& node, UpgradeContext& context) {
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    if (context.graph.is_constant(node.inputs[i]) && context.graph.tensor(node.inputs[i]).numel() == 0) {
+      context.detached.insert(node.inputs[i]);
+      node.inputs[i].clear();
+    }
+}
+
 void raise_spatial(Node& node, UpgradeContext&) {
   if (node.integer("spatial", 1) == 0)
     throw Error(ErrorKind::unsupported, describe(node), "normalises each place by itself (spatial=0)");
@@ -112,9 +121,12 @@ void raise_spatial(Node& node, UpgradeContext&) {
 
 void raise_batch_norm(Node& node, UpgradeContext& context) { drop_outputs(node, context, 1, "the training output"); }
 
-void raise_softmax(Node& node, UpgradeContext&) {
+// Flattening at the last axis changes nothing, so it is not marked where that is known.
+void raise_softmax(Node& node, UpgradeContext& context) {
   node.attributes.emplace("axis", int64_t{1});
-  node.attributes["flatten"] = int64_t{1};
+  const int64_t axis = node.integer("axis", 1);
+  const auto rank = node.inputs.empty() ? std::nullopt : context.rank(node.inputs[0]);
+  if (axis != -1 && !(rank && axis == *rank - 1)) node.attributes["flatten"] = int64_t{1};
 }
 
 void rename_scatter(Node& node, UpgradeContext&) { node.op = "ScatterElements"; }
@@ -183,6 +195,7 @@ constexpr UpgradeRule kUpgrades[] = {
     {"Upsample", 9, raise_upsample_scales},
     {"Upsample", 10, rename_upsample},
     {"Resize", 11, raise_resize},
+    {"Resize", kAlways, drop_empty_inputs},
     {"Scatter", kAlways, rename_scatter},
     {"Clip", 11, raise_clip},
     {"Pad", 2, raise_pad_1},

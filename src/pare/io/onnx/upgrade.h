@@ -3,7 +3,7 @@
 //
 // Two markers of pare's own stand for semantics that opset 21 no longer has; io/onnx/lower writes them out as standard
 // operators:
-//   Softmax, LogSoftmax, Hardmax   flatten=1    the tensor is first flattened to 2-D at `axis`
+//   Softmax, LogSoftmax, Hardmax   flatten=1    the tensor is first flattened to 2-D at `axis` (not the last one)
 //   GroupNormalization             per_group=1  scale and bias have one element per group, not per channel
 #pragma once
 

@@ -193,8 +193,27 @@ int64_t needed_by_squeeze(const Node& node, const Graph& graph) {
   return !node.has_input(1) || constant_integers(node, 1, graph) ? kOldestWritten : 13;
 }
 
+std::optional<at::ScalarType> stated_dtype(const std::string& value, const Graph& graph) {
+  if (graph.is_constant(value)) return graph.tensor(value).scalar_type();
+  for (const auto* infos : {&graph.inputs, &graph.outputs})
+    for (const auto& info : *infos)
+      if (info.name == value) return info.dtype;
+  return std::nullopt;
+}
+
+// Opset 14 gave arithmetic the narrow integers. The type is seen where an operand or the result is stated.
+int64_t needed_by_arithmetic(const Node& node, const Graph& graph) {
+  const auto narrow = [&](const std::string& value) {
+    const auto dtype = stated_dtype(value, graph);
+    return dtype == at::kChar || dtype == at::kShort || dtype == at::kByte;
+  };
+  const bool any = std::ranges::any_of(node.inputs, narrow) || std::ranges::any_of(node.outputs, narrow);
+  return any ? 14 : kOldestWritten;
+}
+
 int64_t needed_by_form(const Node& node, const Graph& graph) {
   const std::string& op = node.op;
+  if (op == "Add" || op == "Sub" || op == "Mul" || op == "Div") return needed_by_arithmetic(node, graph);
   if (is_reduction(op)) return needed_by_reduction(node, graph);
   if (op == "Squeeze" || op == "Unsqueeze") return needed_by_squeeze(node, graph);
   if (op == "Split") return needed_by_split(node, graph);
@@ -249,12 +268,12 @@ void drop_newer_attributes(Node& node, int64_t opset) {
 }
 
 bool form_differs(const std::string& op, int64_t opset, int64_t other) {
-  const auto [low, high] = std::minmax(opset, other);
-  return std::ranges::any_of(
-             kChanges,
-             [&](const auto& change) { return change.op == op && low < change.opset && change.opset <= high; }) ||
-         std::ranges::any_of(
-             kSince, [&](const auto& since) { return since.op == op && low < since.opset && high >= since.opset; });
+  const int64_t low = std::min(opset, other);
+  const int64_t high = std::max(opset, other);
+  const auto between = [&](const OperatorSince& change) {
+    return change.op == op && low < change.opset && change.opset <= high;
+  };
+  return std::ranges::any_of(kChanges, between) || std::ranges::any_of(kSince, between);
 }
 
 int64_t ir_version_of(int64_t opset) {

@@ -1,0 +1,368 @@
+// The oracle of channel labels: a graph with channels removed equals the same graph with those channels masked to zero
+// in every value, to rounding error in double precision, for every topology.
+#include "pare/passes/remove_channels.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+#include "pare/passes/simplify.h"
+#include "pare/zoo/zoo.h"
+#include "support/builder.h"
+
+namespace pare {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Every second, then every third removable channel of each group, but never all of them.
+std::set<ChannelId> choose(const ChannelMap& map, size_t step) {
+  std::set<ChannelId> removed;
+  for (const auto& group : map.groups) {
+    std::vector<ChannelId> free;
+    for (const ChannelId id : group.channels)
+      if (!map.sets.frozen(static_cast<int64_t>(id))) free.push_back(id);
+    for (size_t i = step - 1; i < free.size(); i += step)
+      if (group.frozen > 0 || i != 0 || free.size() > 1) removed.insert(free[i]);
+  }
+  return removed;
+}
+
+std::vector<at::Tensor> masked_outputs(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
+                                       const std::vector<at::Tensor>& inputs) {
+  RunOptions options;
+  options.transform = [&](const std::string& value, const at::Tensor& x) {
+    const at::Tensor keep = keep_mask(map, value, removed);
+    return keep.defined() ? x * keep.to(x.scalar_type()) : x;
+  };
+  return forward(graph, inputs, options).outputs;
+}
+
+struct Outcome {
+  size_t groups = 0;
+  size_t removable = 0;  // channels
+  int64_t before = 0;    // parameters
+  int64_t after = 0;
+};
+
+Outcome expect_removed_equals_masked(const Graph& original) {
+  const at::NoGradGuard no_grad;
+  const Graph graph = cast(original, at::kDouble);
+  const ChannelMap map = analyze_channels(graph);
+  const auto inputs = random_inputs(graph, 2, 7);
+  Outcome outcome;
+  for (const auto& group : map.groups) {
+    outcome.groups += group.prunable() ? 1 : 0;
+    outcome.removable += group.channels.size() - group.frozen;
+  }
+  outcome.before = cost_of(graph).parameters;
+  for (const size_t step : {2, 3}) {
+    const auto removed = choose(map, step);
+    const Graph slim = remove_channels(graph, map, removed);
+    verify(slim);
+    const auto expected = masked_outputs(graph, map, removed, inputs);
+    const auto found = forward(slim, inputs).outputs;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found[i].sizes(), expected[i].sizes());
+      const double scale = expected[i].abs().max().item<double>();
+      EXPECT_LE((found[i] - expected[i]).abs().max().item<double>(), 1e-12 * std::max(1.0, scale));
+      EXPECT_GT(scale, 0);
+    }
+    if (step == 2) outcome.after = cost_of(slim).parameters;
+    // Masking must matter, or the comparison above says nothing.
+    if (!removed.empty()) {
+      EXPECT_GT((forward(graph, inputs).outputs[0] - expected[0]).abs().max().item<double>(), 1e-6);
+    }
+  }
+  return outcome;
+}
+
+std::string reason_of(const Graph& graph, const std::string& node) {
+  for (const auto& group : analyze_channels(graph).groups)
+    if (group.name == node) return group.prunable() ? "prunable" : group.reason;
+  return "no such group";
+}
+
+TEST(RemoveChannels, PlainChain) {
+  TestGraph g;
+  auto x = g.relu(g.batch_norm(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 6), 6));
+  x = g.relu(g.conv(x, 6, 8));
+  const Graph graph = g.finish(g.conv(x, 8, 4));
+  const auto outcome = expect_removed_equals_masked(graph);
+  EXPECT_EQ(outcome.groups, 2);
+  EXPECT_EQ(outcome.removable, 14);
+  EXPECT_LT(outcome.after, outcome.before / 2);
+  EXPECT_NE(reason_of(graph, "Conv5").find("graph output"), std::string::npos);
+}
+
+TEST(RemoveChannels, Residual) {
+  TestGraph g;
+  auto stem = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 8));
+  auto a = g.batch_norm(g.conv(g.relu(g.batch_norm(g.conv(stem, 8, 5), 5)), 5, 8), 8);
+  auto stream = g.relu(g.node("Add", {a, stem}));
+  auto b = g.conv(g.relu(g.conv(stream, 8, 7)), 7, 8);
+  stream = g.relu(g.node("Add", {stream, b}));
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(stream, 8, 2)));
+  EXPECT_EQ(outcome.groups, 3);      // the stream and two inner layers
+  EXPECT_EQ(outcome.removable, 20);
+}
+
+TEST(RemoveChannels, PaddedShortcut) {  // option A of the CIFAR ResNets
+  TestGraph g;
+  auto stem = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
+  auto half = g.node("Slice", {stem, g.integers({0, 0}), g.integers({INT64_MAX, INT64_MAX}), g.integers({2, 3}), g.integers({2, 2})});
+  auto padded = g.node("Pad", {half, g.integers({0, 2, 0, 0, 0, 2, 0, 0})});
+  auto main = g.node("Conv", {stem, g.random({8, 4, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}, {"strides", Ints{2, 2}}});
+  auto sum = g.relu(g.node("Add", {padded, g.batch_norm(main, 8)}));
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(sum, 8, 2)));
+  EXPECT_EQ(outcome.groups, 1);
+  EXPECT_EQ(outcome.removable, 8);
+}
+
+TEST(RemoveChannels, CascadedDenseConcat) {
+  TestGraph g;
+  auto x0 = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 4));
+  auto x1 = g.relu(g.conv(g.relu(g.batch_norm(x0, 4)), 4, 3));
+  auto c1 = g.node("Concat", {x0, x1}, {{"axis", int64_t{1}}});
+  auto x2 = g.relu(g.conv(g.relu(g.batch_norm(c1, 7)), 7, 5));
+  auto c2 = g.node("Concat", {c1, x2}, {{"axis", int64_t{1}}});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(g.batch_norm(c2, 12), 12, 2)));
+  EXPECT_EQ(outcome.groups, 3);
+  EXPECT_EQ(outcome.removable, 12);
+}
+
+TEST(RemoveChannels, Depthwise) {
+  TestGraph g;
+  auto x = g.relu(g.batch_norm(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 6, 1), 6));
+  x = g.relu(g.batch_norm(g.conv(x, 6, 6, 3, 6), 6));
+  x = g.node("Conv", {x, g.random({12, 1, 3, 3}), g.random({12})}, {{"group", int64_t{6}}, {"pads", Ints{1, 1, 1, 1}}});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(g.relu(x), 12, 4, 1)));
+  EXPECT_EQ(outcome.groups, 1);
+  EXPECT_EQ(outcome.removable, 6);
+}
+
+TEST(RemoveChannels, Grouped) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 8));
+  x = g.relu(g.batch_norm(g.conv(x, 8, 12, 3, 2), 12));
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(x, 12, 2)));
+  EXPECT_EQ(outcome.removable, 4 + 6);
+}
+
+TEST(RemoveChannels, SplitAndSlice) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 9));
+  auto parts = g.node("Split", {x, g.integers({2, 4, 3})}, {{"axis", int64_t{1}}}, 3);
+  auto a = g.conv(parts[0], 2, 3);
+  auto b = g.conv(parts[1], 4, 3);
+  auto halves = g.node("Split", {g.relu(g.conv(parts[2], 3, 6))}, {{"axis", int64_t{1}}}, 2);
+  auto c = g.node("Mul", {halves[0], g.node("Sigmoid", {halves[1]})});  // a gated unit: halves are tied pairwise
+  auto s = g.node("Slice", {x, g.integers({1}), g.integers({-2}), g.integers({1})});
+  auto d = g.conv(s, 6, 3);
+  auto sum = g.node("Sum", {a, b, c, d});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(g.relu(sum), 3, 2)));
+  EXPECT_GE(outcome.removable, 9 + 3);
+}
+
+TEST(RemoveChannels, ChannelShuffle) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 12));
+  auto r = g.node("Reshape", {x, g.integers({0, 3, 4, 4, 4})});
+  auto t = g.node("Transpose", {r}, {{"perm", Ints{0, 2, 1, 3, 4}}});
+  auto back = g.node("Reshape", {t, g.integers({0, 12, 4, 4})});
+  auto y = g.relu(g.conv(back, 12, 6, 3, 3));
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(y, 6, 2)));
+  EXPECT_GE(outcome.groups, 1);
+}
+
+TEST(RemoveChannels, ShuffleBlocksWithTwoBranches) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 8));
+  for (int block = 0; block < 2; ++block) {
+    auto halves = g.node("Split", {x}, {{"axis", int64_t{1}}}, 2);
+    auto branch = g.relu(g.conv(g.conv(g.relu(g.conv(halves[1], 4, 4, 1)), 4, 4, 3, 4), 4, 4, 1));
+    auto joined = g.node("Concat", {halves[0], branch}, {{"axis", int64_t{1}}});
+    auto r = g.node("Reshape", {joined, g.integers({0, 2, 4, 4, 4})});
+    x = g.node("Reshape", {g.node("Transpose", {r}, {{"perm", Ints{0, 2, 1, 3, 4}}}), g.integers({0, -1, 4, 4})});
+  }
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(x, 8, 2)));
+  EXPECT_GE(outcome.groups, 2);
+}
+
+TEST(RemoveChannels, FlattenToLinear) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 5));
+  x = g.node("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  x = g.relu(g.linear(g.node("Flatten", {x}), 20, 7));
+  const auto outcome = expect_removed_equals_masked(g.finish(g.linear(x, 7, 3)));
+  EXPECT_EQ(outcome.removable, 12);
+}
+
+TEST(RemoveChannels, ReshapeToLinearWithFixedExtents) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 5));
+  x = g.node("Reshape", {x, g.integers({-1, 80})});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.linear(x, 80, 3)));
+  EXPECT_EQ(outcome.removable, 5);
+}
+
+TEST(RemoveChannels, SqueezeExcite) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 8));
+  auto s = g.node("GlobalAveragePool", {x});
+  s = g.node("Sigmoid", {g.conv(g.relu(g.conv(s, 8, 4, 1)), 4, 8, 1)});
+  auto y = g.node("Mul", {x, s});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(y, 8, 2)));
+  EXPECT_EQ(outcome.groups, 2);
+  EXPECT_EQ(outcome.removable, 12);
+}
+
+TEST(RemoveChannels, SpatialGateStays) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 8));
+  auto gate = g.node("Sigmoid", {g.conv(x, 8, 1, 1)});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(g.node("Mul", {gate, x}), 8, 2)));
+  EXPECT_EQ(outcome.removable, 8);  // not the one channel of the gate
+}
+
+TEST(RemoveChannels, GlobalPoolingAndSqueeze) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 8));
+  auto a = g.node("Squeeze", {g.node("GlobalAveragePool", {x}), g.integers({2, 3})});
+  auto b = g.node("ReduceMean", {x, g.integers({2, 3})}, {{"keepdims", int64_t{0}}});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.linear(g.node("Add", {a, b}), 8, 3)));
+  EXPECT_EQ(outcome.removable, 8);
+}
+
+TEST(RemoveChannels, DecoderWithTransposedConvolutionAndResize) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {2, 3, 4, 4}), 3, 6));  // sizes state the batch too
+  auto up = g.node("ConvTranspose", {x, g.random({6, 5, 2, 2}), g.random({5})}, {{"strides", Ints{2, 2}}});
+  auto big = g.node("Resize", {g.relu(g.conv(x, 6, 4)), "", "", g.integers({2, 4, 8, 8})}, {{"mode", std::string("nearest")}});
+  auto joined = g.node("Concat", {g.relu(up), big}, {{"axis", int64_t{1}}});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(joined, 9, 2)));
+  EXPECT_EQ(outcome.removable, 6 + 5 + 4);
+}
+
+TEST(RemoveChannels, PixelShuffle) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 12));
+  auto up = g.node("DepthToSpace", {x}, {{"blocksize", int64_t{2}}, {"mode", std::string("CRD")}});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(up, 3, 2)));
+  EXPECT_EQ(outcome.removable, 3);  // twelve channels in sets of four
+}
+
+// Multi-head attention with one matrix for query, key and value: a head lives or dies as a whole.
+TEST(RemoveChannels, AttentionHeadsWithMergedQkv) {
+  TestGraph g;
+  const int64_t tokens = 5, width = 12, heads = 4, depth = 3;
+  auto x = g.input("x", {-1, tokens, width});
+  auto qkv = g.node("Add", {g.node("MatMul", {x, g.random({width, 3 * width})}), g.random({3 * width})});
+  qkv = g.node("Reshape", {qkv, g.integers({-1, tokens, 3, heads, depth})});
+  qkv = g.node("Transpose", {qkv}, {{"perm", Ints{2, 0, 3, 1, 4}}});
+  std::vector<std::string> part;
+  for (int64_t i = 0; i < 3; ++i) part.push_back(g.node("Gather", {qkv, g.tensor(at::scalar_tensor(i, at::kLong))}, {{"axis", int64_t{0}}}));
+  auto scores = g.node("MatMul", {part[0], g.node("Transpose", {part[1]}, {{"perm", Ints{0, 1, 3, 2}}})});
+  scores = g.node("Mul", {scores, g.tensor(at::scalar_tensor(0.577, at::kDouble))});
+  scores = g.node("Add", {scores, g.random({1, heads, tokens, tokens})});  // a bias for each head
+  auto mixed = g.node("MatMul", {g.node("Softmax", {scores}, {{"axis", int64_t{-1}}}), part[2]});
+  mixed = g.node("Reshape", {g.node("Transpose", {mixed}, {{"perm", Ints{0, 2, 1, 3}}}), g.integers({-1, tokens, width})});
+  auto y = g.node("MatMul", {mixed, g.random({width, 7})});
+  const auto outcome = expect_removed_equals_masked(g.finish(y));
+  EXPECT_EQ(outcome.removable, 4);
+}
+
+TEST(RemoveChannels, LayerNormFreezesItsAxis) {
+  TestGraph g;
+  auto x = g.node("MatMul", {g.input("x", {-1, 5, 6}), g.random({6, 8})});
+  x = g.node("LayerNormalization", {x, g.positive({8}), g.random({8})}, {{"axis", int64_t{-1}}});
+  auto hidden = g.node("Gelu", {g.node("MatMul", {x, g.random({8, 16})})});
+  const Graph graph = g.finish(g.node("Add", {x, g.node("MatMul", {hidden, g.random({16, 8})})}));
+  EXPECT_NE(reason_of(graph, "MatMul0").find("mixes all channels"), std::string::npos);
+  const auto outcome = expect_removed_equals_masked(graph);
+  EXPECT_EQ(outcome.removable, 16);
+}
+
+TEST(RemoveChannels, SharedWeightsAreSlicedOnce) {
+  TestGraph g;
+  auto a = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 6));
+  auto b = g.relu(g.conv("x", 3, 6));
+  const auto shared = g.random({5, 6, 3, 3});
+  auto ya = g.node("Conv", {a, shared}, {{"pads", Ints{1, 1, 1, 1}}});
+  auto yb = g.node("Conv", {b, shared}, {{"pads", Ints{1, 1, 1, 1}}});
+  const Graph graph = g.finish(g.conv(g.node("Concat", {g.relu(ya), g.relu(yb)}, {{"axis", int64_t{1}}}), 10, 2));
+  const auto outcome = expect_removed_equals_masked(graph);
+  EXPECT_EQ(outcome.removable, 6 + 5);
+}
+
+TEST(RemoveChannels, AliasedVectorsAreCopied) {  // exporters alias equal batch-norm parameters of unrelated layers
+  TestGraph g;
+  const auto ones = g.positive({6});
+  const auto zeros = g.random({6});
+  auto x = g.conv(g.input("x", {-1, 3, 4, 4}), 3, 6);
+  x = g.relu(g.node("BatchNormalization", {x, ones, zeros, zeros, ones}));
+  x = g.conv(x, 6, 6);
+  x = g.relu(g.node("BatchNormalization", {x, ones, zeros, zeros, ones}));
+  const Graph graph = g.finish(g.conv(x, 6, 2));
+  const ChannelMap map = analyze_channels(graph);
+  // Different channels of the two layers.
+  std::set<ChannelId> removed = {map.groups[0].channels[1], map.groups[1].channels[4]};
+  const auto inputs = random_inputs(graph, 2, 3);
+  const auto found = forward(remove_channels(graph, map, removed), inputs).outputs[0];
+  EXPECT_TRUE(at::allclose(found, masked_outputs(graph, map, removed, inputs)[0], 1e-12, 1e-12));
+}
+
+TEST(RemoveChannels, UnknownOperatorFreezesWhatItReads) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 6));
+  auto odd = g.node("FancyNewOperator", {x});
+  auto y = g.conv(g.relu(g.conv(odd, 6, 4)), 4, 2);
+  const Graph graph = g.finish(y);
+  EXPECT_NE(reason_of(graph, "Conv0").find("FancyNewOperator"), std::string::npos);
+  try {
+    Program program(graph);
+    FAIL() << "an unknown operator was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_NE(error.where().find("FancyNewOperator"), std::string::npos);
+  }
+}
+
+TEST(RemoveChannels, RefusesFrozenChannelsAndEmptyLayers) {
+  TestGraph g;
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 3));
+  const Graph graph = g.finish(g.conv(x, 3, 2));
+  const ChannelMap map = analyze_channels(graph);
+  EXPECT_THROW(remove_channels(graph, map, {map.groups[1].channels[0]}), Error);
+  const auto& all = map.groups[0].channels;
+  EXPECT_THROW(remove_channels(graph, map, {all.begin(), all.end()}), Error);
+}
+
+class Zoo : public testing::TestWithParam<std::string> {};
+
+TEST_P(Zoo, RemovedEqualsMasked) {
+  Graph graph = simplify(build(GetParam(), {.width = 0.25}, 3));
+  // The default initialisation shrinks the variance sixfold a layer; keep signals alive through deep nets.
+  for (auto& [name, tensor] : graph.tensors)
+    if (name.ends_with("running_var")) tensor = at::full_like(tensor, 0.17);
+  const auto outcome = expect_removed_equals_masked(graph);
+  EXPECT_GT(outcome.groups, 0);
+  EXPECT_LT(outcome.after, outcome.before);
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> list;
+  for (const auto& info : architectures()) list.push_back(info.name);
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, Zoo, testing::ValuesIn(names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace pare
