@@ -1,5 +1,6 @@
 // One measurement of load_time.sh, in a process of its own so that the peak of memory is that of this measurement:
-//   bench_load_time load TINY.onnx MODEL.onnx    loads a model as every command does; TINY is loaded first, so that what
+//   bench_load_time load TINY.onnx MODEL.onnx    loads a model as every command does; TINY is loaded first, so that
+//   what
 //                                                libraries set up once is neither timed nor counted
 //   bench_load_time read TINY.onnx MODEL.onnx    reads the file's bytes into fresh memory, twice
 // Prints the seconds, and how far the peak of memory (KiB) was above the memory in use before.
