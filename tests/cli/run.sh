@@ -53,7 +53,7 @@ for command in $commands; do
   exits "$command --help" 0 "$command" --help
   check "$command --help is on stdout" "stdout is empty" test -s stdout
   check "$command --help leaves stderr empty" "$(head -c 200 stderr)" test ! -s stderr
-  exits "$command: unknown flag" 2 "$command" --no-such-flag
+  exits "$command: unknown flag" 2 "$command" "$models/mlp.onnx" --no-such-flag
   check "$command: unknown flag is named" "$(head -c 200 stderr)" grep -q -e '--no-such-flag' stderr
   check "$command: usage errors leave stdout empty" "$(head -c 200 stdout)" test ! -s stdout
 done
@@ -153,7 +153,10 @@ fi
 
 exits "run --random" 0 run "$models/mlp.onnx" --random -o outputs
 check "run writes an array per output" "$(ls outputs 2>/dev/null)" test -s outputs/y.npy
-exits "run: the wrong kind of file" 1 run "$models/mlp.onnx" --input half.onnx -o outputs2
+exits "run: an unknown kind of input file" 2 run "$models/mlp.onnx" --input half.onnx -o outputs2
+head -c 100 "$root/tests/data/io/c_order.npy" >half.npy
+exits "run: a truncated array" 1 run "$models/mlp.onnx" --input half.npy -o outputs2
+check "run: a truncated array: no output" "there is one" test ! -e outputs2
 exits "an unknown operator" 3 run "$models/unknown_operator.onnx" --random -o outputs3
 check "an unknown operator: names the operator and the node" "$(head -c 300 stderr)" grep -q 'Frobnicate' stderr
 check "an unknown operator: no output" "there is one" test ! -e outputs3
@@ -197,8 +200,6 @@ NO_COLOR=1 run inspect "$models/mlp.onnx"
 check "NO_COLOR: no escape sequences" "there are" bash -c "! grep -q $'\033' stdout stderr"
 run inspect "$models/mlp.onnx"
 check "not a terminal: no escape sequences" "there are" bash -c "! grep -q $'\033' stdout stderr"
-for _ in 1 2 3; do "$pare" inspect --arch resnet56 2>stderr | head -n 1 >stdout; done
-pipe=("${PIPESTATUS[@]}")
 "$pare" inspect --arch resnet56 2>stderr | head -n 1 >/dev/null
 pipe=("${PIPESTATUS[@]}")
 check "a closed pipe ends it quietly" "exit ${pipe[0]}: $(head -c 200 stderr)" test "${pipe[0]}" -eq 0 -o "${pipe[0]}" -eq 141

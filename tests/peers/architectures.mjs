@@ -16,11 +16,15 @@ process.on('exit', () => rmSync(scratch, {recursive: true, force: true}));
 // ONNX Runtime in one process that answers a line per model.
 const runtime = spawn(process.execPath, [join(dirname(fileURLToPath(import.meta.url)), 'ort_run.mjs'), '--batch'],
                       {stdio: ['pipe', 'pipe', 'inherit']});
+runtime.stdin.on('error', () => {});  // its end shows as the end of its answers
 const answers = createInterface({input: runtime.stdout})[Symbol.asyncIterator]();
 async function onnxRuntime(model, input, outdir) {
   runtime.stdin.write(JSON.stringify({model, inputs: [input], outdir}) + '\n');
   const {value, done} = await answers.next();
-  if (done) throw new Error('ONNX Runtime ended');
+  if (done) {
+    console.error('ONNX Runtime ended before it answered');
+    process.exit(1);
+  }
   const answer = JSON.parse(value);
   if (answer.error) throw new Error(`ONNX Runtime: ${answer.error}`);
   return readNpy(answer.outputs[0]);

@@ -40,9 +40,9 @@ checkpoint() {
     return
   fi
   expect "$arch, ${file##*/}" "$wanted" "$file" --arch "$arch" --data "$data" "$@"
-  "$pare" convert "$file" --arch "$arch" -q -o "$scratch/$arch.onnx"
+  "$pare" convert "$file" --arch "$arch" -q -o "$scratch/$arch.onnx" >/dev/null
   expect "$arch, converted to ONNX" "$wanted" "$scratch/$arch.onnx" --data "$data" "$@"
-  "$pare" convert "$file" --arch "$arch" -q -o "$scratch/$arch.safetensors"
+  "$pare" convert "$file" --arch "$arch" -q -o "$scratch/$arch.safetensors" >/dev/null
   expect "$arch, converted to safetensors" "$wanted" "$scratch/$arch.safetensors" --arch "$arch" --data "$data" "$@"
 }
 
