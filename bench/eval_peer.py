@@ -83,6 +83,7 @@ def main():
     parser.add_argument("data")
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--limit", type=int, default=10000)
     options = parser.parse_args()
 
     torch.set_num_threads(options.threads)
@@ -91,7 +92,7 @@ def main():
     state = torch.load(options.checkpoint, map_location="cpu")["state_dict"]
     model.load_state_dict({name.removeprefix("module."): value for name, value in state.items()})
     images, labels = (cifar10 if options.arch == "resnet20" else fashion_mnist)(options.data)
-    images = images.contiguous()
+    images, labels = images[:options.limit].contiguous(), labels[:options.limit]
 
     def evaluate():
         correct, begin = 0, time.perf_counter()

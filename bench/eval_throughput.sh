@@ -2,12 +2,13 @@
 # Throughput of `pare eval` against PyTorch eager, in turns: same checkpoint, batch and threads, each round in the other
 # order. pare's time includes reading and normalising images; the peer's images are ready tensors in memory.
 #   bench/eval_throughput.sh [ROUNDS]     (9, at least 7)
-# Needs python3-torch, python3-pil, and the checkpoints of ../shared/data. $PARE is the program, $BATCH the batch (250).
+# Needs python3-torch, python3-pil, and the checkpoints of ../shared/data. $PARE is the program, $BATCH the batch (250),
+# $LIMIT the number of test images (all 10,000).
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 pare=$(readlink -f "${PARE:-$root/build/release/pare}")
 shared=$(readlink -m "${PARE_SHARED:-$root/../shared}/data")
-rounds=${1:-9} batch=${BATCH:-250}
+rounds=${1:-9} batch=${BATCH:-250} limit=${LIMIT:-10000}
 cd "$root"
 [ "$rounds" -ge 7 ] || { echo "at least 7 rounds, for a median that means something" >&2; exit 2; }
 
@@ -19,14 +20,14 @@ compare() {
   local arch=$1 checkpoint=$shared/$2 data=$3 directory=$4 threads=$5 round side own=() peer=() own_top1 peer_top1
   shift 5
   [ -e "$checkpoint" ] || { echo "$arch: skipped, there is no $checkpoint"; return; }
-  coproc PEER { OMP_NUM_THREADS=$threads exec /usr/bin/python3 bench/eval_peer.py "$arch" "$checkpoint" "$directory" --batch "$batch" --threads "$threads"; }
+  coproc PEER { OMP_NUM_THREADS=$threads exec /usr/bin/python3 bench/eval_peer.py "$arch" "$checkpoint" "$directory" --batch "$batch" --threads "$threads" --limit "$limit"; }
   local peer_pid=$PEER_PID
   echo >&"${PEER[1]}" && read -r <&"${PEER[0]}" || { echo "$arch: the peer does not start" >&2; exit 1; }
   for ((round = 0; round < rounds; ++round)); do
     for side in $( ((round % 2)) && echo own peer || echo peer own); do
       local result
       if [ "$side" = own ]; then
-        result=$("$pare" eval "$checkpoint" --arch "$arch" --data "$data" --batch "$batch" --threads "$threads" --metrics top1 --json -q "$@" | field)
+        result=$("$pare" eval "$checkpoint" --arch "$arch" --data "$data" --batch "$batch" --threads "$threads" --limit "$limit" --metrics top1 --json -q "$@" | field)
         own+=("$(cut -d ' ' -f 2 <<<"$result")") own_top1=${result##* }
       else
         echo >&"${PEER[1]}"
@@ -44,7 +45,7 @@ compare() {
     'BEGIN {printf "%-14s %7d %14.0f %14.0f %7.2f   %.4f %.4f\n", n, t, a, b, a / b, p, q}'
 }
 
-printf '%d rounds in turns, batch %d; images a second, medians\n' "$rounds" "$batch"
+printf '%d rounds in turns, %d images, batch %d; images a second, medians\n' "$rounds" "$limit" "$batch"
 printf '%-14s %7s %14s %14s %7s   %s\n' model threads pare PyTorch ratio "top-1 of each"
 cifar=$("$pare" data path cifar10)
 fashion=$("$pare" data path fashion-mnist)
