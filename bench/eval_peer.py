@@ -65,15 +65,15 @@ def cifar10(directory):
     pixels = np.asarray(Image.open(f"{directory}/test_batch.png").convert("RGB")).reshape(-1, 32, 32, 3)
     labels = np.array(json.load(open(f"{directory}/test_lables.json")))
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    return (torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).float() / 255 - mean) / std, torch.from_numpy(labels)
+    return torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).contiguous(), torch.from_numpy(labels), mean, std
 
 
 def fashion_mnist(directory):
     def read(name, offset):
         return np.frombuffer(gzip.open(f"{directory}/{name}.gz").read(), np.uint8, offset=offset)
 
-    pixels = torch.from_numpy(read("t10k-images-idx3-ubyte", 16).copy()).view(-1, 1, 28, 28).float() / 255
-    return (pixels - 0.5) / 0.5, torch.from_numpy(read("t10k-labels-idx1-ubyte", 8).copy()).long()
+    pixels = torch.from_numpy(read("t10k-images-idx3-ubyte", 16).copy()).view(-1, 1, 28, 28)
+    return pixels, torch.from_numpy(read("t10k-labels-idx1-ubyte", 8).copy()).long(), 0.5, 0.5
 
 
 def main():
@@ -84,6 +84,8 @@ def main():
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--limit", type=int, default=10000)
+    parser.add_argument("--images", choices=["bytes", "ready"], default="bytes",
+                        help="bytes: converted batch by batch, as pare does it; ready: normalised beforehand")
     options = parser.parse_args()
 
     torch.set_num_threads(options.threads)
@@ -91,14 +93,23 @@ def main():
     model = (ResNet20 if options.arch == "resnet20" else LeNet)().eval()
     state = torch.load(options.checkpoint, map_location="cpu")["state_dict"]
     model.load_state_dict({name.removeprefix("module."): value for name, value in state.items()})
-    images, labels = (cifar10 if options.arch == "resnet20" else fashion_mnist)(options.data)
+    images, labels, mean, std = (cifar10 if options.arch == "resnet20" else fashion_mnist)(options.data)
     images, labels = images[:options.limit].contiguous(), labels[:options.limit]
+
+    def normalised(pixels):
+        return (pixels.float() / 255 - mean) / std
+
+    if options.images == "ready":
+        images = normalised(images)
 
     def evaluate():
         correct, begin = 0, time.perf_counter()
         with torch.no_grad():
             for i in range(0, len(images), options.batch):
-                correct += (model(images[i:i + options.batch]).argmax(1) == labels[i:i + options.batch]).sum().item()
+                batch = images[i:i + options.batch]
+                if options.images == "bytes":
+                    batch = normalised(batch)
+                correct += (model(batch).argmax(1) == labels[i:i + options.batch]).sum().item()
         seconds = time.perf_counter() - begin
         return {"seconds": seconds, "images_per_second": len(images) / seconds, "top1": correct / len(images)}
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Throughput of `pare eval` against PyTorch eager, in turns: same checkpoint, batch and threads, each round in the other
-# order. pare's time includes reading and normalising images; the peer's images are ready tensors in memory.
+# order. Both convert bytes to normalised batches as they go; IMAGES=ready gives the peer finished tensors instead.
 #   bench/eval_throughput.sh [ROUNDS]     (9, at least 7)
 # Needs python3-torch, python3-pil, and the checkpoints of ../shared/data. $PARE is the program, $BATCH the batch (250),
 # $LIMIT the number of test images (all 10,000).
@@ -8,7 +8,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 pare=$(readlink -f "${PARE:-$root/build/release/pare}")
 shared=$(readlink -m "${PARE_SHARED:-$root/../shared}/data")
-rounds=${1:-9} batch=${BATCH:-250} limit=${LIMIT:-10000}
+rounds=${1:-9} batch=${BATCH:-250} images=${IMAGES:-bytes} limit=${LIMIT:-10000}
 cd "$root"
 [ "$rounds" -ge 7 ] || { echo "at least 7 rounds, for a median that means something" >&2; exit 2; }
 

@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "flags.h"
 #include "pare/core/error.h"
 #include "pare/core/version.h"
+#include "pare/zoo/nearest.h"
 
 namespace pare::cli {
 
@@ -131,6 +133,16 @@ int run_command(Command& command, const CommonOptions& common) {
   return 0;
 }
 
+// Error{usage} when the first word is not a command; CLI11 would only say that one is required.
+void check_command(const std::vector<std::string>& arguments, const std::vector<std::unique_ptr<Command>>& commands) {
+  if (arguments.empty() || arguments[0].starts_with("-")) return;
+  std::vector<std::string> names;
+  for (const auto& command : commands) names.emplace_back(command->name());
+  if (std::find(names.begin(), names.end(), arguments[0]) != names.end()) return;
+  throw Error(ErrorKind::usage, arguments[0], "is not a command; did you mean {}? pare --help lists them",
+              fmt::join(nearest(arguments[0], names, 2), " or "));
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("pare makes trained neural networks smaller without breaking them, and proves it.", "pare");
   app.require_subcommand(1);
@@ -145,6 +157,7 @@ int parse_and_run(int argc, char** argv) {
   }
   try {
     auto arguments = expanded_arguments(argc, argv);
+    check_command(arguments, commands);
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForVersion&) {

@@ -80,6 +80,7 @@ bool is_onnx(const std::string& path) {
 
 Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint64_t seed,
                       std::vector<std::string>& notes) {
+  MappedFile::open(path);  // a missing file is told before a missing --arch
   if (options.arch.empty())
     throw Error(ErrorKind::usage, path,
                 "holds weights without a network; name it with --arch (pare --help lists them)");
