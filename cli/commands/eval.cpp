@@ -20,7 +20,7 @@ class Eval : public Command {
     options.positional("models", models_, "ONNX files, or weights with --arch");
     data_.describe(options);
     options.field("metrics", metrics_, "what to report", {"top1", "top5", "loss"});
-    options.field("batch", batch_, "images in a batch");
+    options.field("batch", batch_, "images run at once at the most");
     options.field("ensemble", ensemble_, "add the average of the models' predictions");
     model_options_.describe(options);
   }

@@ -9,17 +9,14 @@ namespace pare {
 
 namespace {
 
-template <typename Function>
-at::Tensor map_ids(const at::Tensor& ids, at::ScalarType dtype, Function function) {
+// A tensor shaped like the ids with `function` of each.
+template <typename Result, typename Function>
+at::Tensor map_ids(const at::Tensor& ids, Function function) {
   const at::Tensor flat = ids.contiguous();
-  at::Tensor result = at::empty(ids.sizes(), dtype);
-  const auto* from = flat.data_ptr<int64_t>();
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    if (dtype == at::kBool)
-      result.data_ptr<bool>()[i] = function(from[i]) != 0;
-    else
-      result.data_ptr<int64_t>()[i] = function(from[i]);
-  }
+  at::Tensor result = at::empty(ids.sizes(), c10::CppTypeToScalarType<Result>::value);
+  const int64_t* from = flat.data_ptr<int64_t>();
+  Result* to = result.data_ptr<Result>();
+  for (int64_t i = 0; i < flat.numel(); ++i) to[i] = function(from[i]);
   return result;
 }
 
@@ -43,7 +40,7 @@ class ChannelAnalysis {
 
  private:
   at::Tensor representatives(const at::Tensor& ids) const {
-    return map_ids(ids, at::kLong, [&](int64_t id) { return map_.sets.find(id); });
+    return map_ids<int64_t>(ids, [&](int64_t id) { return map_.sets.find(id); });
   }
 
   void freeze_value(const std::string& value, const std::string& reason) {
@@ -203,8 +200,8 @@ ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options) {
 at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed) {
   const auto found = map.values.find(value);
   if (found == map.values.end()) return {};
-  return map_ids(found->second, at::kBool,
-                 [&](int64_t id) { return id == kUnlabelled || !removed.contains(ChannelId{id}) ? 1 : 0; });
+  return map_ids<bool>(found->second,
+                       [&](int64_t id) { return id == kUnlabelled || !removed.contains(ChannelId{id}); });
 }
 
 }  // namespace pare

@@ -75,12 +75,12 @@ std::vector<int64_t> LabelContext::along(const at::Tensor& ids, std::span<const 
   if (!ids.defined()) return std::vector<int64_t>(static_cast<size_t>(extent), kUnlabelled);
   // Rows: positions along the axis. Everything in a row must be one channel.
   at::Tensor rows = ids.movedim(axis, 0).reshape({ids.size(axis), -1});
-  for (int64_t r = 0; r < rows.size(0); ++r) {
-    const at::Tensor row = rows[r].contiguous();
-    const auto* data = row.data_ptr<int64_t>();
-    for (int64_t k = 1; k < row.numel(); ++k)
-      sets_.unite(data[0], data[k], "it is tied to a part that is not a channel");
-  }
+  const at::Tensor dense = rows.contiguous();
+  const auto* data = dense.data_ptr<int64_t>();
+  const int64_t length = rows.size(1);
+  for (int64_t r = 0; r < rows.size(0); ++r)
+    for (int64_t k = 1; k < length; ++k)
+      sets_.unite(data[r * length], data[r * length + k], "it is tied to a part that is not a channel");
   const at::Tensor column = rows.select(1, 0).expand({extent}).contiguous();
   if (rows.size(0) == 1 && extent > 1) {  // one channel spread over the whole axis
     freeze(column, "one channel covers a whole axis");

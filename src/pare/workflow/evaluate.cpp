@@ -1,10 +1,17 @@
 #include "pare/workflow/evaluate.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
 
+#include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/exec/program.h"
@@ -44,31 +51,95 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
   return logits;
 }
 
-// Scores logits some thousand rows at a time: per batch the calls would cost more than the arithmetic.
-class Scorer {
- public:
-  explicit Scorer(ClassificationMetrics& metrics) : metrics_(metrics) {}
+// How many images to run at once: few enough that the largest activation stays in a core's cache, where a forward is
+// fastest, and never more than a batch.
+int64_t piece_size(const std::vector<Graph>& models, int64_t batch) {
+  constexpr int64_t kCacheElements = 1 << 18;  // 1 MiB of floats
+  int64_t largest = 1;
+  for (const auto& model : models)
+    for (const auto& [value, type] : infer_shapes(model, {.batch = 1}).types)
+      if (!model.is_constant(value)) largest = std::max(largest, type.count());
+  return std::clamp<int64_t>(kCacheElements / largest, 16, std::max<int64_t>(batch, 16));
+}
 
-  void add(const at::Tensor& logits, const at::Tensor& labels) {
-    logits_.push_back(logits);
-    labels_.push_back(labels);
-    elements_ += logits.numel();
-    if (elements_ >= kElements) flush();
-  }
-  void flush() {
-    if (logits_.empty()) return;
-    metrics_.add(at::cat(logits_), at::cat(labels_));
-    logits_.clear();
-    labels_.clear();
-    elements_ = 0;
+// The data in pieces, handed out one by one to workers that each run whole forwards on one thread: there is nothing to
+// wait for inside a layer, and a piece is normalised by who computes it.
+class PieceRunner {
+ public:
+  PieceRunner(const std::vector<Program>& programs, const Dataset& data, const EvaluateOptions& options, int64_t piece)
+      : programs_(programs),
+        data_(data),
+        options_(options),
+        piece_(piece),
+        results_(static_cast<size_t>((data.size() + piece - 1) / piece)) {}
+
+  // Metrics of the models, summed in the order of the pieces, so that they do not depend on who computed what.
+  std::vector<ClassificationMetrics> run(int threads) {
+    if (threads <= 1) {
+      work();
+    } else {
+      std::vector<std::thread> workers;
+      for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work_alone(); });
+      for (auto& worker : workers) worker.join();
+      at::set_num_threads(threads);  // what new threads start with, which the workers have set to one
+    }
+    if (failure_) std::rethrow_exception(failure_);
+    std::vector<ClassificationMetrics> total(programs_.size() + (options_.ensemble ? 1 : 0));
+    for (const auto& piece : results_)
+      for (size_t m = 0; m < total.size(); ++m) total[m].merge(piece[m]);
+    return total;
   }
 
  private:
-  static constexpr int64_t kElements = 1 << 20;
-  ClassificationMetrics& metrics_;
-  std::vector<at::Tensor> logits_;
-  std::vector<at::Tensor> labels_;
-  int64_t elements_ = 0;
+  void work_alone() {
+    {
+      const std::lock_guard lock(mutex_);
+      at::set_num_threads(1);
+      at::globalContext().setFlushDenormal(true);  // a property of the thread
+    }
+    work();
+  }
+
+  void work() {
+    try {
+      const at::NoGradGuard no_grad;
+      for (size_t p = next_++; p < results_.size(); p = next_++) {
+        const auto begin = static_cast<int64_t>(p) * piece_;
+        results_[p] = score(make_batch(data_, begin, std::min(begin + piece_, data_.size())));
+        const std::lock_guard lock(mutex_);
+        done_ += std::min(piece_, data_.size() - begin);
+        if (options_.progress) options_.progress(done_, data_.size());
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      next_ = results_.size();
+    }
+  }
+
+  std::vector<ClassificationMetrics> score(const Batch& batch) const {
+    std::vector<ClassificationMetrics> metrics(programs_.size() + (options_.ensemble ? 1 : 0));
+    at::Tensor average;
+    for (size_t m = 0; m < programs_.size(); ++m) {
+      const at::Tensor logits = logits_of(programs_[m], batch.images, data_);
+      metrics[m].add(logits, batch.labels);
+      if (!options_.ensemble) continue;
+      const at::Tensor probabilities = at::softmax(logits, 1) / static_cast<double>(programs_.size());
+      average = average.defined() ? average + probabilities : probabilities;
+    }
+    if (options_.ensemble) metrics.back().add(average.log(), batch.labels);
+    return metrics;
+  }
+
+  const std::vector<Program>& programs_;
+  const Dataset& data_;
+  const EvaluateOptions& options_;
+  const int64_t piece_;
+  std::vector<std::vector<ClassificationMetrics>> results_;
+  std::atomic<size_t> next_ = 0;
+  std::mutex mutex_;
+  int64_t done_ = 0;
+  std::exception_ptr failure_;
 };
 
 }  // namespace
@@ -80,29 +151,15 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
     check_input(model, data);
     programs.emplace_back(for_inference(model));
   }
-  Evaluation result;
-  result.models.resize(models.size() + (options.ensemble ? 1 : 0));
-  std::vector<Scorer> scorers(result.models.begin(), result.models.end());
-  // One batch each before the clock starts: kernels are chosen and memory is fetched in the first run.
+  const int64_t piece = piece_size(models, options.batch);
+  // One piece each before the clock starts: kernels are chosen and memory is fetched in the first run.
   if (data.size() > 0)
     for (const auto& program : programs)
-      logits_of(program, make_batch(data, 0, std::min(options.batch, data.size())).images, data);
+      logits_of(program, make_batch(data, 0, std::min(piece, data.size())).images, data);
   const auto start = std::chrono::steady_clock::now();
-  Loader loader(data, {.batch = options.batch});
-  while (auto batch = loader.next()) {
-    at::Tensor average;
-    for (size_t m = 0; m < programs.size(); ++m) {
-      const at::Tensor logits = logits_of(programs[m], batch->images, data);
-      scorers[m].add(logits, batch->labels);
-      if (!options.ensemble) continue;
-      const at::Tensor probabilities = at::softmax(logits, 1) / static_cast<double>(programs.size());
-      average = average.defined() ? average + probabilities : probabilities;
-    }
-    if (options.ensemble) scorers.back().add(average.log(), batch->labels);
-    result.samples += batch->labels.size(0);
-    if (options.progress) options.progress(result.samples, data.size());
-  }
-  for (auto& scorer : scorers) scorer.flush();
+  Evaluation result;
+  result.models = PieceRunner(programs, data, options, piece).run(at::get_num_threads());
+  result.samples = data.size();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -12,14 +12,14 @@
 namespace pare {
 
 struct EvaluateOptions {
-  int64_t batch = 250;
+  int64_t batch = 250;    // images run at once at the most
   bool ensemble = false;  // also the average of the models' class probabilities
   std::function<void(int64_t done, int64_t all)> progress;
 };
 
 struct Evaluation {
   std::vector<ClassificationMetrics> models;  // in their order; the ensemble last where asked for
-  double seconds = 0;                         // of the loop: loading of batches included, of models not
+  double seconds = 0;                         // making batches included, loading models not
   int64_t samples = 0;
 };
 
