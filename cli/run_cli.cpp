@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -107,6 +109,10 @@ void prepare_computing(const CommonOptions& common) {
   at::set_num_threads(common.threads > 0 ? static_cast<int>(std::min<int64_t>(common.threads, 4096))
                                          : static_cast<int>(all));
   at::globalContext().setFlushDenormal(true);
+  // Activations come and go by the megabyte: keep freed memory instead of returning it to the system and faulting it in
+  // again page by page.
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   at::manual_seed(static_cast<uint64_t>(common.seed));
 }
 
