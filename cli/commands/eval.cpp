@@ -88,7 +88,7 @@ class Eval : public Command {
   std::vector<std::string> models_;
   DataChoice data_;
   std::vector<std::string> metrics_ = {"top1", "top5", "loss"};
-  int64_t batch_ = 250;
+  int64_t batch_ = 1000;
   bool ensemble_ = false;
   ModelOptions model_options_;
 };

@@ -51,15 +51,18 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
   return logits;
 }
 
-// How many images to run at once: few enough that the largest activation stays in a core's cache, where a forward is
-// fastest, and never more than a batch.
+// How many images to run at once, up to a batch: few enough that the largest activation stays in a core's cache, where
+// a forward is fastest, but enough that reading the largest weight is worth it.
 int64_t piece_size(const std::vector<Graph>& models, int64_t batch) {
   constexpr int64_t kCacheElements = 1 << 18;  // 1 MiB of floats
-  int64_t largest = 1;
+  int64_t activation = 1;
+  int64_t weight = 1;
   for (const auto& model : models)
-    for (const auto& [value, type] : infer_shapes(model, {.batch = 1}).types)
-      if (!model.is_constant(value)) largest = std::max(largest, type.count());
-  return std::clamp<int64_t>(kCacheElements / largest, 16, std::max<int64_t>(batch, 16));
+    for (const auto& [value, type] : infer_shapes(model, {.batch = 1}).types) {
+      auto& largest = model.is_constant(value) ? weight : activation;
+      largest = std::max(largest, type.count());
+    }
+  return std::clamp<int64_t>(std::max(kCacheElements, 4 * weight) / activation, std::min<int64_t>(16, batch), batch);
 }
 
 // The data in pieces, handed out one by one to workers that each run whole forwards on one thread: there is nothing to

@@ -12,7 +12,7 @@
 namespace pare {
 
 struct EvaluateOptions {
-  int64_t batch = 250;    // images run at once at the most
+  int64_t batch = 1000;   // images run at once at the most
   bool ensemble = false;  // also the average of the models' class probabilities
   std::function<void(int64_t done, int64_t all)> progress;
 };
