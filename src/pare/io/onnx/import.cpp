@@ -98,4 +98,15 @@ void check_captures(const Graph& graph) {
   }
 }
 
+void drop_unread(Graph& graph, const std::set<std::string>& names) {
+  std::set<std::string> read;
+  for (const auto& output : graph.outputs) read.insert(output.name);
+  for (const auto& node : graph.nodes) {
+    read.insert(node.inputs.begin(), node.inputs.end());
+    read.insert(node.captures.begin(), node.captures.end());
+  }
+  for (const auto& name : names)
+    if (!read.contains(name)) graph.tensors.erase(name);
+}
+
 }  // namespace pare

@@ -1,6 +1,9 @@
 // The parts of reading a model that work on the Graph alone, between parsing and checking.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "pare/core/graph.h"
 
 namespace pare {
@@ -17,5 +20,8 @@ void check_made_once(const Graph& graph);
 
 // Error{format} unless every subgraph finds what it reads from outside.
 void check_captures(const Graph& graph);
+
+// Erases those of the named tensors that no node, subgraph or output reads.
+void drop_unread(Graph& graph, const std::set<std::string>& names);
 
 }  // namespace pare

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pare/core/error.h"
+#include "pare/io/onnx/import.h"
 #include "pare/io/onnx/names.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/upgrade.h"
@@ -223,17 +224,6 @@ int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string
   return opset;
 }
 
-void drop_detached_tensors(const LowerContext& context) {
-  std::set<std::string> read;
-  for (const auto& output : context.graph.outputs) read.insert(output.name);
-  for (const auto& node : context.graph.nodes) {
-    read.insert(node.inputs.begin(), node.inputs.end());
-    read.insert(node.captures.begin(), node.captures.end());
-  }
-  for (const auto& name : context.detached)
-    if (!read.contains(name)) context.graph.tensors.erase(name);
-}
-
 }  // namespace
 
 LoweredGraph lower(Graph graph, int64_t target) {
@@ -258,7 +248,7 @@ LoweredGraph lower(Graph graph, int64_t target) {
     context.after.clear();
   }
   graph.nodes = std::move(lowered);
-  drop_detached_tensors(context);
+  drop_unread(context.graph, context.detached);
   return {.graph = std::move(graph), .opset = opset, .raised_by = std::move(raised_by)};
 }
 

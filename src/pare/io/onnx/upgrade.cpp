@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "pare/core/error.h"
+#include "pare/io/onnx/import.h"
 #include "pare/io/onnx/upgrade_rules.h"
 
 namespace pare {
@@ -223,18 +224,6 @@ constexpr UpgradeRule kUpgrades[] = {
     {"GroupNormalization", 21, mark_per_group},
 };
 
-// Tensors that the rules replaced and nothing reads any more.
-void drop_detached(UpgradeContext& context) {
-  std::set<std::string> read;
-  for (const auto& output : context.graph.outputs) read.insert(output.name);
-  for (const auto& node : context.graph.nodes) {
-    read.insert(node.inputs.begin(), node.inputs.end());
-    read.insert(node.captures.begin(), node.captures.end());
-  }
-  for (const auto& name : context.detached)
-    if (!read.contains(name)) context.graph.tensors.erase(name);
-}
-
 }  // namespace
 
 Graph upgrade(Graph graph, int64_t opset, const KnownTypes& types) {
@@ -253,7 +242,7 @@ Graph upgrade(Graph graph, int64_t opset, const KnownTypes& types) {
     raised.push_back(std::move(node));
   }
   graph.nodes = std::move(raised);
-  drop_detached(context);
+  drop_unread(context.graph, context.detached);
   return graph;
 }
 
