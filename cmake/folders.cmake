@@ -25,6 +25,8 @@ foreach(folder IN LISTS PARE_FOLDERS)
   if(NOT sources)
     continue()
   endif()
+  # Optional parts have a twin that does without.
+  list(FILTER sources EXCLUDE REGEX "/${PARE_LEFT_OUT}$")
   add_library(pare_${folder} OBJECT ${sources})
   set_target_properties(pare_${folder} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
   pare_settings(pare_${folder})

@@ -13,6 +13,17 @@ if(NOT TARGET pare_torch)
   target_link_libraries(pare_torch INTERFACE ${TORCH_CPU_LIBRARY} ${C10_LIBRARY})
 endif()
 
+# oneDNN, on which libtorch stands too, is optional: without its headers ops/no_onednn.cpp takes the place of onednn.cpp.
+find_path(DNNL_INCLUDE_DIR dnnl.hpp)
+find_library(DNNL_LIBRARY dnnl)
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+  set(PARE_LEFT_OUT no_onednn.cpp)
+  set(PARE_DNNL_FLAG -ldnnl)
+  target_link_libraries(pare_torch INTERFACE ${DNNL_LIBRARY})
+else()
+  set(PARE_LEFT_OUT onednn.cpp)
+endif()
+
 # libonnx gives the protobuf schema; the operator table is the project's own.
 find_path(ONNX_INCLUDE_DIR onnx/onnx_pb.h REQUIRED)
 find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)

@@ -9,7 +9,7 @@
 #   setup_build PRESET     configures and builds; `release` leaves the program at build/release/pare
 
 build_packages=(g++ cmake ninja-build ccache mold pkg-config
-  libtorch-dev libgloo-dev libopenblas0-openmp libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
+  libtorch-dev libgloo-dev libopenblas0-openmp libdnnl-dev libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   dataset-fashion-mnist libonnx-testdata ca-certificates)

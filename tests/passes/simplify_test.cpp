@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pare/exec/program.h"
+#include "pare/ops/onednn.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/for_inference.h"
 #include "support/builder.h"
@@ -75,6 +76,25 @@ TEST(FoldBatchNorm, KeepsTheFunctionOfEveryLayerKind) {
   EXPECT_EQ(count(folded, "BatchNormalization"), 0);
   expect_same(graph, folded, 3);
   expect_same(graph, for_inference(graph), 3);
+}
+
+// Linear layers in floats, with and without bias and Relu, one read twice and one that is an output.
+TEST(ForInference, PackedLinearLayersKeepTheFunction) {
+  TestGraph g;
+  auto x = g.input("x", {-1, 70});
+  auto a = g.relu(g.linear(x, 70, 33));
+  auto b = g.node("Gemm", {a, g.random({17, 33})}, {{"transB", int64_t{1}}});
+  auto twice = g.node("Add", {g.relu(b), b});
+  const Graph graph = cast(g.finish(g.linear(twice, 17, 5)), at::kFloat);
+  const Graph fast = for_inference(graph);
+  const at::NoGradGuard no_grad;
+  for (const int64_t batch : {1, 3, 300}) {
+    const auto inputs = random_inputs(graph, batch, 4);
+    EXPECT_TRUE(at::allclose(forward(fast, inputs).outputs[0], forward(graph, inputs).outputs[0], 1e-4, 1e-4));
+  }
+  if (!onednn_available()) GTEST_SKIP() << "this build has no oneDNN: nothing was packed";
+  EXPECT_EQ(count(fast, "Linear"), 3);
+  EXPECT_EQ(count(fast, "Relu"), 1) << "the first Relu is part of its layer";
 }
 
 TEST(FoldBatchNorm, LeavesALayerThatOthersRead) {

@@ -20,4 +20,6 @@ std::span<const OpDef> resize_ops();         // Resize
 std::span<const OpDef> constant_ops();       // Constant, Shape, Range, Cast…
 std::span<const OpDef> loss_ops();           // SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss
 
+std::span<const OpDef> fused_ops();  // pare's own, made by passes/for_inference
+
 }  // namespace pare

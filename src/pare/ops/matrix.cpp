@@ -1,6 +1,5 @@
 // Matrix products: Gemm, MatMul, Einsum.
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include <set>
 
@@ -14,19 +13,6 @@ namespace matrix {
 using Tensors = std::vector<at::Tensor>;
 using at::Tensor;
 
-// oneDNN's product is the faster one for a layer applied to a batch; it gives no gradient here and takes plain floats.
-bool fit_for_onednn(const EvalContext& context) {
-  const Node& node = context.node;
-  const Tensor& x = context.in(0);
-  const Tensor& w = context.in(1);
-  const bool plain = node.integer("transA", 0) == 0 && node.integer("transB", 0) != 0 && node.real("alpha", 1) == 1 &&
-                     node.real("beta", 1) == 1 &&
-                     (!context.has(2) || (context.in(2).dim() == 1 && context.in(2).size(0) == w.size(0)));
-  return plain && !at::GradMode::is_enabled() && at::globalContext().userEnabledMkldnn() &&
-         at::globalContext().hasMKLDNN() && x.scalar_type() == at::kFloat && w.scalar_type() == at::kFloat &&
-         x.size(1) == w.size(1) && x.size(0) >= 32 && x.size(0) * w.numel() >= (int64_t{1} << 22);
-}
-
 Tensors gemm(const EvalContext& context) {
   const Node& node = context.node;
   Tensor a = context.in(0);
@@ -34,10 +20,6 @@ Tensors gemm(const EvalContext& context) {
   if (a.dim() != 2 || b.dim() != 2)
     throw Error(ErrorKind::shape, describe(node), "operands {} and {} are not matrices", to_string(a.sizes()),
                 to_string(b.sizes()));
-  if (fit_for_onednn(context)) {
-    const Tensor bias = context.has(2) ? context.in(2).contiguous() : Tensor();
-    return {at::mkldnn_linear(a.contiguous().to_mkldnn(), b.contiguous(), bias).to_dense()};
-  }
   if (node.integer("transA", 0) != 0) a = a.t();
   if (node.integer("transB", 0) != 0) b = b.t();
   const double alpha = node.real("alpha", 1.0);

@@ -16,7 +16,7 @@ struct Registry {
   Registry() {
     for (const auto family :
          {activation_ops(), arithmetic_ops(), convolution_ops(), matrix_ops(), normalization_ops(), pooling_ops(),
-          reduction_ops(), movement_ops(), indexing_ops(), resize_ops(), constant_ops(), loss_ops()})
+          reduction_ops(), movement_ops(), indexing_ops(), resize_ops(), constant_ops(), loss_ops(), fused_ops()})
       for (const OpDef& op : family) {
         list.push_back(&op);
         by_type.emplace(op.type, &op);
@@ -34,8 +34,9 @@ const Registry& registry() {
 std::span<const OpDef* const> all_ops() { return registry().list; }
 
 const OpDef* find_op(const Node& node) {
-  if (!node.domain.empty()) return nullptr;
-  const auto found = registry().by_type.find(node.op);
+  if (!node.domain.empty() && node.domain != "pare") return nullptr;
+  const std::string name = node.domain.empty() ? node.op : node.domain + "." + node.op;
+  const auto found = registry().by_type.find(name);
   return found == registry().by_type.end() ? nullptr : found->second;
 }
 

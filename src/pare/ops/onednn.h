@@ -1,0 +1,29 @@
+// Layers computed by oneDNN directly: weights packed once, bias and activation applied while the result is in
+// registers. ATen packs anew at every call and makes one more pass for each. Forward only: no gradient.
+//
+// onednn.cpp is built where oneDNN's headers are, no_onednn.cpp otherwise: then nothing is available.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace pare {
+
+bool onednn_available();
+
+// A weight [out, in] of floats in the order oneDNN wants it, as a flat tensor.
+at::Tensor pack_linear_weight(const at::Tensor& weight);
+
+struct PackedLinear {
+  const at::Tensor& weight;  // from pack_linear_weight
+  const at::Tensor& bias;    // [out], or undefined
+  int64_t in = 0;
+  int64_t out = 0;
+  bool relu = false;
+};
+
+// x [rows, in] -> [rows, out]. Any thread; uses as many threads as OpenMP gives the caller.
+at::Tensor run_packed_linear(const at::Tensor& x, const PackedLinear& layer);
+
+}  // namespace pare
