@@ -1,14 +1,14 @@
 #!/bin/bash
 # Throughput of `pare eval` against PyTorch eager, in turns: same checkpoint, batch and threads, each round in the other
 # order. Both convert bytes to normalised batches as they go; IMAGES=ready gives the peer finished tensors instead.
-#   bench/eval_throughput.sh [ROUNDS]     (9, at least 7)
+#   bench/eval_throughput.sh [ROUNDS [ARCH]]     (9, at least 7)
 # Needs python3-torch, python3-pil, and the checkpoints of ../shared/data. $PARE is the program, $BATCH the batch (250),
 # $LIMIT the number of test images (all 10,000).
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 pare=$(readlink -f "${PARE:-$root/build/release/pare}")
 shared=$(readlink -m "${PARE_SHARED:-$root/../shared}/data")
-rounds=${1:-9} batch=${BATCH:-250} images=${IMAGES:-bytes} limit=${LIMIT:-10000}
+rounds=${1:-9} only=${2:-} batch=${BATCH:-250} images=${IMAGES:-bytes} limit=${LIMIT:-10000}
 cd "$root"
 [ "$rounds" -ge 7 ] || { echo "at least 7 rounds, for a median that means something" >&2; exit 2; }
 
@@ -19,6 +19,7 @@ median() { sort -g | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[
 compare() {
   local arch=$1 checkpoint=$shared/$2 data=$3 directory=$4 threads=$5 round side own=() peer=() own_top1 peer_top1
   shift 5
+  [ -z "$only" ] || [ "$only" = "$arch" ] || return 0
   [ -e "$checkpoint" ] || { echo "$arch: skipped, there is no $checkpoint"; return; }
   coproc PEER { OMP_NUM_THREADS=$threads exec /usr/bin/python3 bench/eval_peer.py "$arch" "$checkpoint" "$directory" --batch "$batch" --threads "$threads" --limit "$limit"; }
   local peer_pid=$PEER_PID

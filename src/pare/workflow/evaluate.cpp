@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <exception>
 #include <mutex>
@@ -78,14 +79,13 @@ class PieceRunner {
 
   // Metrics of the models, summed in the order of the pieces, so that they do not depend on who computed what.
   std::vector<ClassificationMetrics> run(int threads) {
-    if (threads <= 1) {
-      work();
-    } else {
-      std::vector<std::thread> workers;
-      for (int i = 0; i < threads; ++i) workers.emplace_back([this] { work_alone(); });
-      for (auto& worker : workers) worker.join();
-      at::set_num_threads(threads);  // what new threads start with, which the workers have set to one
-    }
+    std::barrier warm(threads, [this]() noexcept { start_ = std::chrono::steady_clock::now(); });
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back([&] { work_alone(warm); });
+    work_alone(warm);
+    for (auto& other : others) other.join();
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    at::set_num_threads(threads);
     if (failure_) std::rethrow_exception(failure_);
     std::vector<ClassificationMetrics> total(programs_.size() + (options_.ensemble ? 1 : 0));
     for (const auto& piece : results_)
@@ -93,26 +93,40 @@ class PieceRunner {
     return total;
   }
 
+  double seconds() const { return seconds_; }
+
  private:
-  void work_alone() {
+  // The first run of a thread chooses kernels and fetches memory; the clock starts when all threads have done one.
+  template <typename Barrier>
+  void work_alone(Barrier& warm) {
     {
       const std::lock_guard lock(mutex_);
       at::set_num_threads(1);
       at::globalContext().setFlushDenormal(true);  // a property of the thread
     }
-    work();
+    const at::NoGradGuard no_grad;
+    guarded([&] {
+      if (data_.size() > 0) score(make_batch(data_, 0, std::min(piece_, data_.size())));
+    });
+    warm.arrive_and_wait();
+    guarded([&] { work(); });
   }
 
   void work() {
+    for (size_t p = next_++; p < results_.size(); p = next_++) {
+      const auto begin = static_cast<int64_t>(p) * piece_;
+      results_[p] = score(make_batch(data_, begin, std::min(begin + piece_, data_.size())));
+      const std::lock_guard lock(mutex_);
+      done_ += std::min(piece_, data_.size() - begin);
+      if (options_.progress) options_.progress(done_, data_.size());
+    }
+  }
+
+  // Keeps the first exception of any thread and ends the work of all.
+  template <typename Work>
+  void guarded(Work work) {
     try {
-      const at::NoGradGuard no_grad;
-      for (size_t p = next_++; p < results_.size(); p = next_++) {
-        const auto begin = static_cast<int64_t>(p) * piece_;
-        results_[p] = score(make_batch(data_, begin, std::min(begin + piece_, data_.size())));
-        const std::lock_guard lock(mutex_);
-        done_ += std::min(piece_, data_.size() - begin);
-        if (options_.progress) options_.progress(done_, data_.size());
-      }
+      work();
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!failure_) failure_ = std::current_exception();
@@ -143,6 +157,8 @@ class PieceRunner {
   std::mutex mutex_;
   int64_t done_ = 0;
   std::exception_ptr failure_;
+  std::chrono::steady_clock::time_point start_;
+  double seconds_ = 0;
 };
 
 }  // namespace
@@ -155,15 +171,11 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
     programs.emplace_back(for_inference(model));
   }
   const int64_t piece = piece_size(models, options.batch);
-  // One piece each before the clock starts: kernels are chosen and memory is fetched in the first run.
-  if (data.size() > 0)
-    for (const auto& program : programs)
-      logits_of(program, make_batch(data, 0, std::min(piece, data.size())).images, data);
-  const auto start = std::chrono::steady_clock::now();
   Evaluation result;
-  result.models = PieceRunner(programs, data, options, piece).run(at::get_num_threads());
+  PieceRunner runner(programs, data, options, piece);
+  result.models = runner.run(std::max(1, at::get_num_threads()));
   result.samples = data.size();
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = runner.seconds();
   return result;
 }
 
