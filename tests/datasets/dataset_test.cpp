@@ -100,8 +100,21 @@ TEST(LoadDataset, ChecksWhatItReads) {
   error_of([&] { load_dataset({.data = data, .split = "test"}); }, ErrorKind::format);
 }
 
+// Goes somewhere for as long as it lives: ./data is one of the places.
+struct WorkingDirectory {
+  explicit WorkingDirectory(const std::filesystem::path& there) : before(std::filesystem::current_path()) {
+    std::filesystem::current_path(there);
+  }
+  WorkingDirectory(const WorkingDirectory&) = delete;
+  WorkingDirectory& operator=(const WorkingDirectory&) = delete;
+  ~WorkingDirectory() { std::filesystem::current_path(before); }
+  std::filesystem::path before;
+};
+
 TEST(FindDataset, LooksInTheUsualPlacesAndSaysSo) {
   const TemporaryDirectory root("places");
+  const TemporaryDirectory empty("empty");
+  const WorkingDirectory working(empty.path);
   const Environment pare_data("PARE_DATA", root.path.string()), shared("XDG_DATA_HOME", (root.path / "xdg").string());
   const std::string missing = error_of([&] { find_dataset("cifar10"); }, ErrorKind::file);
   for (const std::string& place :
