@@ -42,7 +42,7 @@ std::vector<Range> ranges_of(const Context& context, const Shape& dims) {
     const auto bound = [&](int64_t at, int64_t low, int64_t high) {
       return std::clamp(at < 0 ? std::max(at, -extent - 1) + extent : at, low, high);
     };
-    Range range{axis, bound(starts[i], step > 0 ? 0 : 0, step > 0 ? extent : extent - 1), step, 0};
+    Range range{axis, bound(starts[i], 0, step > 0 ? extent : extent - 1), step, 0};
     const int64_t end = step > 0 ? bound(ends[i], 0, extent) : bound(ends[i], -1, extent - 1);
     if (step > 0 && end > range.start) range.count = (end - range.start - 1) / step + 1;
     if (step < 0 && end < range.start && extent > 0)

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "pare/passes/nodes.h"
+
 namespace pare {
 
 namespace {
@@ -46,8 +48,7 @@ at::Tensor scaled_weight(const Node& layer, const at::Tensor& weight, const at::
 Graph fold_batch_norm(const Graph& original) {
   Graph graph = original;
   const Usage usage = usage_of(graph);
-  std::set<std::string> outputs;
-  for (const auto& output : graph.outputs) outputs.insert(output.name);
+  const auto outputs = output_names(graph);
   std::set<size_t> gone;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& norm = graph.nodes[n];
@@ -74,11 +75,7 @@ Graph fold_batch_norm(const Graph& original) {
     layer.outputs[0] = norm.outputs[0];
     gone.insert(n);
   }
-  std::vector<Node> kept;
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (!gone.contains(n)) kept.push_back(std::move(graph.nodes[n]));
-  graph.nodes = std::move(kept);
-  return remove_unused(std::move(graph));
+  return without_nodes(std::move(graph), gone);
 }
 
 }  // namespace pare

@@ -6,6 +6,7 @@
 
 #include "pare/ops/onednn.h"
 #include "pare/passes/fold_batch_norm.h"
+#include "pare/passes/nodes.h"
 
 namespace pare {
 
@@ -28,8 +29,7 @@ bool is_plain_linear(const Graph& graph, const Node& node) {
 // Gemm, or Gemm and the Relu that alone reads it, becomes one Linear.
 Graph pack_linear_layers(Graph graph) {
   const Usage usage = usage_of(graph);
-  std::set<std::string> outputs;
-  for (const auto& output : graph.outputs) outputs.insert(output.name);
+  const auto outputs = output_names(graph);
   std::set<size_t> gone;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
@@ -48,11 +48,7 @@ Graph pack_linear_layers(Graph graph) {
     node.outputs[0] = graph.nodes[readers->second[0]].outputs[0];
     gone.insert(readers->second[0]);
   }
-  std::vector<Node> kept;
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (!gone.contains(n)) kept.push_back(std::move(graph.nodes[n]));
-  graph.nodes = std::move(kept);
-  return remove_unused(std::move(graph));
+  return without_nodes(std::move(graph), gone);
 }
 
 }  // namespace

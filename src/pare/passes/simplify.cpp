@@ -6,6 +6,7 @@
 
 #include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
+#include "pare/passes/nodes.h"
 
 namespace pare {
 
@@ -117,8 +118,7 @@ void drop_flatten_marker(Node& node, const Probes& probes) {
 
 // Readers of an Identity read its source.
 Graph remove_identities(Graph graph) {
-  std::set<std::string> outputs;
-  for (const auto& output : graph.outputs) outputs.insert(output.name);
+  auto outputs = output_names(graph);
   for (const auto& node : graph.nodes) outputs.insert(node.captures.begin(), node.captures.end());
   std::map<std::string, std::string> source;
   for (auto& node : graph.nodes) {
