@@ -16,6 +16,7 @@
 #include "command.h"
 #include "flags.h"
 #include "pare/core/error.h"
+#include "pare/core/interrupt.h"
 #include "pare/core/version.h"
 #include "pare/zoo/nearest.h"
 
@@ -184,6 +185,7 @@ int parse_and_run(int argc, char** argv) {
 
 int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
+  handle_interrupts();
   try {
     return parse_and_run(argc, argv);
   } catch (const Error& error) {
