@@ -144,6 +144,7 @@ int run_command(Command& command, const CommonOptions& common) {
 void check_command(const std::vector<std::string>& arguments, const std::vector<std::unique_ptr<Command>>& commands) {
   if (arguments.empty() || arguments[0].starts_with("-")) return;
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const auto& command : commands) names.emplace_back(command->name());
   if (std::find(names.begin(), names.end(), arguments[0]) != names.end()) return;
   throw Error(ErrorKind::usage, arguments[0], "is not a command; did you mean {}? pare --help lists them",

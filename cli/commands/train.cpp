@@ -81,15 +81,10 @@ class Train : public Command {
   nlohmann::json report(Session& session, const TrainingOutcome& outcome, double seconds) const {
     const ModelCost cost = cost_of(outcome.graph);
     const auto& history = outcome.state.history;
-    nlohmann::json result = {{"output", output_},
-                             {"run", outcome.run.path.string()},
-                             {"epochs", history.size()},
-                             {"steps", outcome.state.step},
-                             {"resumed_at", outcome.resumed_at},
-                             {"parameters", cost.parameters},
-                             {"macs", cost.macs},
-                             {"history", nlohmann::json::array()},
-                             {"seconds", {{"total", seconds}}}};
+    nlohmann::json result = {
+        {"output", output_},           {"run", outcome.run.path.string()},   {"epochs", history.size()},
+        {"steps", outcome.state.step}, {"resumed_at", outcome.resumed_at},   {"parameters", cost.parameters},
+        {"macs", cost.macs},           {"history", nlohmann::json::array()}, {"seconds", {{"total", seconds}}}};
     double training = 0;
     for (const auto& epoch : history) {
       result["history"].push_back(epoch.json());

@@ -15,10 +15,10 @@ parity() {
   shift 4
   "$pare" convert --arch "$arch" --seed 3 -q -o "$scratch/$arch.safetensors" >/dev/null
   "$pare" train --model "$scratch/$arch.safetensors" --arch "$arch" --data "$data" --batch "$batch" --lr "$lr" --limit $((100 * batch)) \
-    --epochs 1 --order stored --schedule constant --log-every 1 --runs "$scratch/$arch" -q -o "$scratch/$arch.onnx" "$@" >/dev/null
+    --epochs 1 --threads "${THREADS:-2}" --order stored --schedule constant --log-every 1 --runs "$scratch/$arch" -q -o "$scratch/$arch.onnx" "$@" >/dev/null
   node -e 'for (const l of require("fs").readFileSync(0, "utf8").trim().split("\n")) console.log(JSON.parse(l).loss)' \
     <"$(echo "$scratch/$arch"/*/steps.jsonl)" >"$scratch/own"
-  /usr/bin/python3 bench/train_peer.py "$arch" "$("$pare" data path "$data")" --batch "$batch" --lr "$lr" --threads 2 \
+  /usr/bin/python3 bench/train_peer.py "$arch" "$("$pare" data path "$data")" --batch "$batch" --lr "$lr" --threads "${THREADS:-2}" \
     --init "$scratch/$arch.safetensors" --losses 100 >"$scratch/peer"
   worst=$(paste "$scratch/own" "$scratch/peer" | awk 'NF == 2 {d = ($1 - $2) / $2; d = d < 0 ? -d : d; if (d > w) w = d; ++n} END {print n == 100 ? w : "missing"}')
   if awk -v w="$worst" 'BEGIN {exit !(w + 0 == w && w <= 1e-3)}'; then
@@ -28,7 +28,7 @@ parity() {
   fi
 }
 
-parity lenet-300-100 fashion-mnist 64 0.05 --mean 0.5 --std 0.5
-parity lenet-5 fashion-mnist 64 0.02 --mean 0.5 --std 0.5
-parity resnet20 cifar10 32 0.01 --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616
+parity lenet-300-100 fashion-mnist 64 0.01 --mean 0.5 --std 0.5
+parity lenet-5 fashion-mnist 64 0.002 --mean 0.5 --std 0.5
+parity resnet20 cifar10 64 0.002 --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616
 exit $failed

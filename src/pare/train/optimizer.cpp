@@ -68,7 +68,8 @@ void adam(T* __restrict w, const T* __restrict g, T* __restrict m, T* __restrict
           const AdamStep& step) {
   const T b1 = static_cast<T>(step.beta1), b2 = static_cast<T>(step.beta2), epsilon = static_cast<T>(step.epsilon),
           decay = static_cast<T>(step.decay), shrink = static_cast<T>(step.shrink), scale = static_cast<T>(step.scale),
-          lr = static_cast<T>(step.lr / step.first_correction), root = static_cast<T>(std::sqrt(step.second_correction));
+          lr = static_cast<T>(step.lr / step.first_correction),
+          root = static_cast<T>(std::sqrt(step.second_correction));
   at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const T d = scale * g[i] + decay * w[i];
@@ -111,8 +112,7 @@ void Optimizer::step(TensorMap& raw, double lr, double gradient_scale,
     if (g.strides() != w.strides()) g = at::empty_like(w).copy_(g);
     const ParameterSettings own = settings ? settings(name) : ParameterSettings{};
     const double rate = lr * own.rate;
-    const double decay =
-        own.decay && !(options_.decay_weights_only && w.dim() <= 1) ? options_.weight_decay : 0.0;
+    const double decay = own.decay && !(options_.decay_weights_only && w.dim() <= 1) ? options_.weight_decay : 0.0;
     AT_DISPATCH_FLOATING_TYPES(w.scalar_type(), "optimizer", [&] {
       if (is_sgd) {
         sgd(w.data_ptr<scalar_t>(), g.data_ptr<scalar_t>(), moment("velocity", name, w).data_ptr<scalar_t>(), w.numel(),

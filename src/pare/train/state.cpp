@@ -32,9 +32,12 @@ struct Part {
 };
 
 constexpr std::array kParts = {
-    Part{"raw", &TrainState::raw},         Part{"statistics", &TrainState::statistics},
-    Part{"optimizer", &TrainState::optimizer}, Part{"average", &TrainState::average},
-    Part{"best", &TrainState::best},       Part{"method", &TrainState::method},
+    Part{"raw", &TrainState::raw},
+    Part{"statistics", &TrainState::statistics},
+    Part{"optimizer", &TrainState::optimizer},
+    Part{"average", &TrainState::average},
+    Part{"best", &TrainState::best},
+    Part{"method", &TrainState::method},
 };
 
 // Doubles as bits: a resumed run has exactly the sums of an uninterrupted one.
@@ -52,15 +55,9 @@ double from_bits(const json& value) {
 }
 
 json report_json(const EpochReport& report) {
-  return {report.epoch,
-          report.step,
-          bits(report.loss),
-          bits(report.penalty),
-          bits(report.accuracy),
-          bits(report.validation),
-          bits(report.rate),
-          bits(report.seconds),
-          bits(report.images_per_second)};
+  return {report.epoch,         report.step,           bits(report.loss),
+          bits(report.penalty), bits(report.accuracy), bits(report.validation),
+          bits(report.rate),    bits(report.seconds),  bits(report.images_per_second)};
 }
 
 EpochReport report_from(const json& list) {

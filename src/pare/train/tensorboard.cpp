@@ -47,19 +47,21 @@ std::string varint(uint64_t value) {
   return bytes + static_cast<char>(value);
 }
 std::string key(uint64_t field, uint64_t wire) { return varint(field << 3 | wire); }
-std::string integer_field(uint64_t field, int64_t value) { return key(field, 0) + varint(static_cast<uint64_t>(value)); }
+std::string integer_field(uint64_t field, int64_t value) {
+  return key(field, 0) + varint(static_cast<uint64_t>(value));
+}
 std::string double_field(uint64_t field, double value) { return key(field, 1) + little_endian(value); }
 std::string float_field(uint64_t field, float value) { return key(field, 5) + little_endian(value); }
 std::string bytes_field(uint64_t field, std::string_view value) {
   return key(field, 2) + varint(value.size()) + std::string(value);
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 // tensorflow.Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7.
-std::string event(int64_t step, const std::string& what) { return double_field(1, now()) + integer_field(2, step) + what; }
+std::string event(int64_t step, const std::string& what) {
+  return double_field(1, now()) + integer_field(2, step) + what;
+}
 
 }  // namespace
 

@@ -37,11 +37,18 @@ void TrainOptions::check() const {
 
 std::vector<std::string> trained_tensors(const Graph& graph) {
   // The inputs of each operator that are learned; of Add and Mul the constants that are not single numbers.
-  static const std::map<std::string, std::vector<size_t>> learned = {
-      {"Conv", {1, 2}},           {"ConvTranspose", {1, 2}},         {"Gemm", {0, 1, 2}},
-      {"MatMul", {0, 1}},         {"BatchNormalization", {1, 2}},    {"InstanceNormalization", {1, 2}},
-      {"PRelu", {1}},             {"LayerNormalization", {1, 2}},    {"GroupNormalization", {1, 2}},
-      {"Gather", {0}},            {"Add", {0, 1}},                   {"Mul", {0, 1}}};
+  static const std::map<std::string, std::vector<size_t>> learned = {{"Conv", {1, 2}},
+                                                                     {"ConvTranspose", {1, 2}},
+                                                                     {"Gemm", {0, 1, 2}},
+                                                                     {"MatMul", {0, 1}},
+                                                                     {"BatchNormalization", {1, 2}},
+                                                                     {"InstanceNormalization", {1, 2}},
+                                                                     {"PRelu", {1}},
+                                                                     {"LayerNormalization", {1, 2}},
+                                                                     {"GroupNormalization", {1, 2}},
+                                                                     {"Gather", {0}},
+                                                                     {"Add", {0, 1}},
+                                                                     {"Mul", {0, 1}}};
   std::set<std::string> names;
   for (const auto& node : graph.nodes) {
     const auto found = learned.find(node.op);

@@ -37,13 +37,15 @@ RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind
 std::string fingerprint(const Graph& graph) {
   std::string text = graph.name;
   for (const auto& node : graph.nodes) {
-    text += fmt::format("\n{} {} {} {}", node.domain, node.op, fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
+    text +=
+        fmt::format("\n{} {} {} {}", node.domain, node.op, fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
     for (const auto& [name, value] : node.attributes) {
       text += " " + name + "=";
       if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
       if (const auto* real = std::get_if<double>(&value)) text += fmt::format("{}", *real);
       if (const auto* word = std::get_if<std::string>(&value)) text += *word;
-      if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) text += fmt::format("{}", fmt::join(*list, ","));
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+        text += fmt::format("{}", fmt::join(*list, ","));
     }
   }
   for (const auto& [name, tensor] : graph.tensors)

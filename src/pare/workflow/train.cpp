@@ -67,8 +67,7 @@ nlohmann::json definition_of(const Graph& graph, const Dataset& data, const Trai
 }
 
 std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingOptions& options) {
-  if (options.fresh && options.resume)
-    throw Error(ErrorKind::usage, "--fresh", "and --resume contradict each other");
+  if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--fresh", "and --resume contradict each other");
   std::error_code ignored;
   if (options.fresh) fs::remove(run.state(), ignored);
   if (!fs::exists(run.state(), ignored)) {

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "pare/core/options.h"
@@ -28,10 +27,10 @@ struct TrainingOptions {
 };
 
 struct TrainingJob {
-  std::string kind = "train";                // names the run's directory
-  nlohmann::json definition;                 // what a method adds to the run's definition
-  Reparameterization* parameters = nullptr;  // as in TrainParts
-  Objective* objective = nullptr;            // null: classification, with the label smoothing of the options
+  std::string kind = "train";                    // names the run's directory
+  std::string definition;                        // what a method adds to the run's definition
+  Reparameterization* parameters = nullptr;      // as in TrainParts
+  Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
   std::function<void(bool done_already)> begin;  // before anything is trained
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
