@@ -168,6 +168,32 @@ check "same seed, same result: bytes" "they differ" cmp -s seed_a/y.npy seed_b/y
 exits "data list" 0 data list
 exits "data list --json" 0 data list --json
 check "data list --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "data make: nothing to make" 2 data make castles -o castles
+exits "data make scenes: no directory" 2 data make scenes
+mkdir -p there
+exits "data make scenes: refuses to overwrite" 2 data make scenes -o there
+# Three all-black scenes of 56 x 56, each with a class of its own, as `data make scenes` lays them out.
+node -e '
+  const fs = require("fs");
+  const idx = (file, sizes, fill) => {
+    const count = sizes.reduce((a, b) => a * b, 1), data = Buffer.alloc(4 + 4 * sizes.length + count);
+    data[2] = 8; data[3] = sizes.length; sizes.forEach((n, i) => data.writeUInt32BE(n, 4 + 4 * i));
+    for (let i = 0; i < count; ++i) data[4 + 4 * sizes.length + i] = fill(i);
+    fs.writeFileSync(file, data);
+  };
+  fs.mkdirSync("scenes");
+  idx("scenes/test-images-idx4-ubyte", [3, 3, 56, 56], () => 0);
+  idx("scenes/test-labels-idx2-ubyte", [3, 10], (i) => (i % 11 === 0 ? 1 : 0));
+  idx("scenes/test-masks-idx3-ubyte", [3, 56, 56], (i) => (i % 56 < 20 ? 1 + Math.floor(i / 3136) : 0));'
+run convert --arch vgg9-bn -o vgg9.onnx --force
+exits "eval of multi-label data" 0 eval vgg9.onnx vgg9.onnx --ensemble --data scenes:scenes --json
+check "eval of multi-label data: five metrics of three rows" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.models.length === 3 && r.models.every((m) => ["map", "class-map", "f1", "macro-f1", "loss"].every((k) => m.metrics[k] >= 0)) ? 0 : 1)'
+exits "eval: top1 of multi-label data" 2 eval vgg9.onnx --data scenes:scenes --metrics top1
+exits "eval: scenes that are not there" 1 eval vgg9.onnx --data scenes:scenes --split train
+check "eval: scenes that are not there: names the file" "$(head -c 200 stderr)" grep -q 'train-images' stderr
+exits "eval of a kit that is none" 1 eval vgg9.onnx --data voc:scenes
 exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-data
 exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1
 check "bench --json is JSON" "$(head -c 200 stdout)" is_json stdout

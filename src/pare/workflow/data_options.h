@@ -17,6 +17,7 @@ struct DataChoice {
   std::vector<double> mean;
   std::vector<double> std;
   int64_t size = 0;
+  int64_t data_seed = 0;
 
   void describe(OptionVisitor& options);
   // The data, normalised as asked, else as the model's metadata says, else as the data set's default.
