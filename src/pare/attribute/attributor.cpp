@@ -61,24 +61,22 @@ at::Tensor collapsed(const at::Tensor& attribution, Collapse how) {
   return how == Collapse::positive ? sum.clamp_min(0) : sum;
 }
 
-double mean_of(const at::Tensor& t) { return t.numel() > 0 ? t.mean().item<double>() : 0; }
-
-at::Tensor relative_errors(const Attribution& a) {
-  if (!a.relevance.defined()) return {};
-  const at::Tensor expected = a.expected.to(at::kDouble);
-  return ((a.relevance.to(at::kDouble) - expected).abs() / expected.abs()).masked_fill(expected.eq(0), 0);
-}
-
 }  // namespace
 
+at::Tensor Attribution::errors() const {
+  if (!relevance.defined()) return {};
+  const at::Tensor wanted = expected.to(at::kDouble);
+  return ((relevance.to(at::kDouble) - wanted).abs() / wanted.abs()).masked_fill(wanted.eq(0), 0);
+}
+
 double Attribution::largest_error() const {
-  const at::Tensor errors = relative_errors(*this);
-  return errors.defined() && errors.numel() > 0 ? errors.max().item<double>() : std::nan("");
+  const at::Tensor each = errors();
+  return each.defined() && each.numel() > 0 ? each.max().item<double>() : std::nan("");
 }
 
 double Attribution::mean_error() const {
-  const at::Tensor errors = relative_errors(*this);
-  return errors.defined() ? mean_of(errors) : std::nan("");
+  const at::Tensor each = errors();
+  return each.defined() && each.numel() > 0 ? each.mean().item<double>() : std::nan("");
 }
 
 struct Attributor::State {

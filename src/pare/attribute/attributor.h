@@ -41,8 +41,9 @@ struct Attribution {
   at::Tensor relevance;  // [P], lrp, ebp, rap: the sum that arrived
   at::Tensor expected;   // [P]: the sum that should have (the score, or 1); ig: the score's difference
 
-  // The largest and the mean of |arrived − expected| / |expected|; nothing (undefined tensors) for other methods.
-  double largest_error() const;
+  // |arrived − expected| / |expected| of each pair, 0 where nothing was expected; undefined for other methods.
+  at::Tensor errors() const;
+  double largest_error() const;  // NaN for other methods
   double mean_error() const;
 };
 

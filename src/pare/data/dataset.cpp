@@ -70,9 +70,9 @@ Dataset load_folder(const fs::path& directory, const DataOptions& options) {
   out.images = std::move(folder.data.images);
   out.labels = std::move(folder.data.labels);
   out.classes = std::move(folder.classes);
-  if (out.channels() == 3) {  // ImageNet's
-    out.mean = {0.485, 0.456, 0.406};
-    out.std = {0.229, 0.224, 0.225};
+  if (out.channels() == 3) {
+    out.mean = folder_mean;
+    out.std = folder_std;
   } else {
     out.mean = out.std = {0.5};
   }

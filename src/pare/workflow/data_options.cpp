@@ -17,9 +17,7 @@ void DataChoice::describe(OptionVisitor& options) {
   options.field("data-seed", data_seed, "scenes: another seed, other scenes");
 }
 
-namespace {
-
-std::vector<double> stored_list(const Graph& model, const std::string& key) {
+std::vector<double> stored_values(const Graph& model, const std::string& key) {
   const auto found = model.metadata.find(key);
   if (found == model.metadata.end()) return {};
   const auto json = nlohmann::json::parse(found->second, nullptr, false);
@@ -28,8 +26,6 @@ std::vector<double> stored_list(const Graph& model, const std::string& key) {
     if (value.is_number()) values.push_back(value.get<double>());
   return values;
 }
-
-}  // namespace
 
 Dataset DataChoice::load(const Graph& model) const {
   if (data.empty())
@@ -43,8 +39,8 @@ Dataset DataChoice::load(const Graph& model) const {
                       .std = std,
                       .size = size,
                       .seed = static_cast<uint64_t>(data_seed)};
-  if (mean.empty()) options.mean = stored_list(model, "pare.mean");
-  if (std.empty()) options.std = stored_list(model, "pare.std");
+  if (mean.empty()) options.mean = stored_values(model, "pare.mean");
+  if (std.empty()) options.std = stored_values(model, "pare.std");
   const auto* dims = model.inputs.size() == 1 && model.inputs[0].dims ? &*model.inputs[0].dims : nullptr;
   if (dims != nullptr && dims->size() == 4) {
     if (options.size == 0 && (*dims)[2].fixed()) options.size = (*dims)[2].size;

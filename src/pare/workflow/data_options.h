@@ -24,4 +24,7 @@ struct DataChoice {
   Dataset load(const Graph& model) const;
 };
 
+// A list of numbers of the model's metadata ("pare.mean", "pare.std"); empty when there is none.
+std::vector<double> stored_values(const Graph& model, const std::string& key);
+
 }  // namespace pare

@@ -20,9 +20,7 @@
 
 namespace pare {
 
-namespace {
-
-void check_input(const Graph& graph, const Dataset& data) {
+void check_images(const Graph& graph, const Dataset& data) {
   if (graph.inputs.size() != 1)
     throw Error(ErrorKind::shape, graph.name, "has {} inputs, expected one that takes images", graph.inputs.size());
   const auto& dims = graph.inputs[0].dims;
@@ -38,6 +36,8 @@ void check_input(const Graph& graph, const Dataset& data) {
     throw Error(ErrorKind::shape, graph.inputs[0].name, "the model takes {}, the images of {} are {}",
                 to_string(wanted), data.name, to_string(image));
 }
+
+namespace {
 
 at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dataset& data) {
   const auto& dims = program.graph().inputs[0].dims;
@@ -188,7 +188,7 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
   const at::NoGradGuard no_grad;
   std::vector<Program> programs;
   for (const auto& model : models) {
-    check_input(model, data);
+    check_images(model, data);
     programs.emplace_back(for_inference(model));
   }
   const int64_t piece = piece_size(models, options.batch);

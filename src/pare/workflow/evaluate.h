@@ -28,6 +28,9 @@ struct Evaluation {
   int64_t samples = 0;
 };
 
+// Error{shape} unless the model has one input, which takes the data's images.
+void check_images(const Graph& graph, const Dataset& data);
+
 // The graphs are prepared for inference (passes/for_inference.h). Error{shape} when a model does not take the data's
 // images or has fewer outputs than the data has classes (multi-label: not just as many).
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options = {});
