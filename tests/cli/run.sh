@@ -42,7 +42,7 @@ lines() { [ "$(grep -c '' "$1")" -eq "$2" ]; }
 is_json() { node -e 'JSON.parse(require("fs").readFileSync(0, "utf8"))' <"$1" 2>/dev/null; }
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run eval bench data completions"
+commands="inspect convert verify run eval explain localize bench data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -194,6 +194,33 @@ exits "eval: top1 of multi-label data" 2 eval vgg9.onnx --data scenes:scenes --m
 exits "eval: scenes that are not there" 1 eval vgg9.onnx --data scenes:scenes --split train
 check "eval: scenes that are not there: names the file" "$(head -c 200 stderr)" grep -q 'train-images' stderr
 exits "eval of a kit that is none" 1 eval vgg9.onnx --data voc:scenes
+
+exits "localize" 0 localize vgg9.onnx vgg9.onnx --data scenes:scenes --json
+check "localize: a model is like itself, every metric is there" "$(head -c 400 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), m = r.models[1];
+  process.exit(r.pairs === 3 && m.cosine > 0.999 && m.rank_correlation > 0.999 && m.present.auc >= 0 && m.present.point >= 0 && m.metrics.map > 0 ? 0 : 1)'
+exits "localize by relevance" 0 localize vgg9.onnx --data scenes:scenes --method lrp --tolerance 5
+check "localize by relevance: says how well it is conserved" "$(head -c 400 stdout)" grep -q 'relevance is conserved' stdout
+exits "localize: an unknown method" 2 localize vgg9.onnx --data scenes:scenes --method magic
+exits "localize: data without masks" 1 localize vgg9.onnx --data folder:scenes
+exits "explain of a data set" 0 explain vgg9.onnx --data scenes:scenes --count 2 -o maps --json
+check "explain: a picture for each class present" "$(ls maps)" test "$(find maps -name '*.png' | wc -l)" -eq 2
+check "explain --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "explain: refuses a directory with files" 2 explain vgg9.onnx --data scenes:scenes -o maps
+picture=$(find maps -name '*.png' | head -n 1)
+for method in gradcam hirescam gradcam++ gradient input-x-gradient ig smoothgrad ebp contrastive-ebp lrp rap; do
+  exits "explain an image by $method" 0 explain vgg9.onnx "$picture" --method $method --compare vgg9.onnx --class 3 -o "maps_$method"
+  check "explain an image by $method: one picture" "$(ls "maps_$method")" test "$(find "maps_$method" -name '*.png' | wc -l)" -eq 1
+done
+exits "explain: neither images nor data" 2 explain vgg9.onnx -o maps2
+exits "explain: a class out of range" 2 explain vgg9.onnx "$picture" --class 10 -o maps2
+exits "explain: a class of no name" 2 explain vgg9.onnx "$picture" --class unicorn -o maps2
+exits "explain: a layer that is not there" 2 explain vgg9.onnx "$picture" --layer conv99 -o maps2
+exits "explain: a layer without extent" 1 explain vgg9.onnx "$picture" --layer flatten -o maps2
+exits "explain: a picture that is none" 1 explain vgg9.onnx half.onnx -o maps2
+check "explain: a picture that is none: names the file" "$(head -c 200 stderr)" grep -q half.onnx stderr
+exits "explain: a model without images" 1 explain "$models/mlp.onnx" "$picture" -o maps2
+
 exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-data
 exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1
 check "bench --json is JSON" "$(head -c 200 stdout)" is_json stdout
