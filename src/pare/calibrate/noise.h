@@ -1,0 +1,34 @@
+// Images made from nothing: Gaussian noise with the correlations that natural images have.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+
+namespace pare {
+
+// white: independent pixels; smooth: white noise averaged over a square window; pink: amplitude 1/f of the spatial
+// frequency f, the spectrum of photographs.
+enum class NoiseKind { white, smooth, pink };
+
+struct NoiseOptions {
+  NoiseKind kind = NoiseKind::pink;
+  int64_t count = 64;
+  int64_t window = 5;     // smooth: pixels
+  double exponent = 1.0;  // pink: amplitude 1/f^exponent
+  double shared = 0.8;    // part of the variance that all channels of an image have in common
+  uint64_t seed = 0;
+};
+
+// float32 [count, channels, height, width], every image of mean near 0 and the whole of variance 1.
+at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const NoiseOptions& options);
+
+// One tensor for every input of the graph, `count` samples each: images by noise_images where an input is [N, C, H, W]
+// of floating point, a standard normal (integers: 0 to 9) elsewhere. Error{usage} when an extent but the first is open.
+std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options);
+
+}  // namespace pare

@@ -1,0 +1,70 @@
+// Images made from nothing have the statistics they are made for.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "pare/calibrate/distill_images.h"
+#include "pare/calibrate/noise.h"
+#include "pare/exec/program.h"
+#include "support/builder.h"
+
+namespace pare {
+namespace {
+
+double neighbour_correlation(const at::Tensor& images) {
+  const at::Tensor a = images.narrow(3, 0, images.size(3) - 1);
+  const at::Tensor b = images.narrow(3, 1, images.size(3) - 1);
+  return ((a * b).mean() / images.square().mean()).item<double>();
+}
+
+TEST(Noise, KindsDifferInCorrelation) {
+  const auto made = [](NoiseKind kind) { return noise_images(3, 24, 20, {.kind = kind, .count = 32, .seed = 5}); };
+  const at::Tensor white = made(NoiseKind::white);
+  const at::Tensor smooth = made(NoiseKind::smooth);
+  const at::Tensor pink = made(NoiseKind::pink);
+  for (const auto& images : {white, smooth, pink}) {
+    EXPECT_EQ(images.sizes(), (std::vector<int64_t>{32, 3, 24, 20}));
+    EXPECT_NEAR(images.std().item<double>(), 1, 1e-3);
+    EXPECT_NEAR(images.mean().item<double>(), 0, 0.1);
+  }
+  EXPECT_NEAR(neighbour_correlation(white), 0, 0.05);
+  EXPECT_GT(neighbour_correlation(smooth), 0.6);
+  EXPECT_GT(neighbour_correlation(pink), 0.7);
+  EXPECT_TRUE(pink.equal(made(NoiseKind::pink)));
+  EXPECT_TRUE(at::isfinite(noise_images(1, 1, 1, {.count = 1})).all().item<bool>());
+}
+
+// A 1/f amplitude: the power at twice the frequency is a quarter.
+TEST(Noise, PinkSpectrumFallsAsOneOverF) {
+  const at::Tensor x = noise_images(1, 64, 64, {.kind = NoiseKind::pink, .count = 256, .seed = 1}).to(at::kDouble);
+  const auto power = [&](int64_t u) {
+    const at::Tensor wave =
+        at::cos(at::arange(64, at::kDouble).add(0.5) * (3.14159265358979 * static_cast<double>(u) / 64));
+    return at::mv(x.sum(2).reshape({256, 64}), wave).square().mean().item<double>();
+  };
+  EXPECT_NEAR(power(8) / power(16), 4, 1.5);
+  EXPECT_NEAR(power(4) / power(16), 16, 6);
+}
+
+TEST(DistillImages, MatchTheRunningStatistics) {
+  TestGraph g(3);
+  const auto x = g.input("x", {-1, 3, 12, 12});
+  const auto a = g.relu(g.batch_norm(g.conv(x, 3, 8), 8));
+  const Graph graph = g.finish(g.batch_norm(g.conv(a, 8, 6), 6));
+  EXPECT_EQ(batch_norms_of(graph), 2U);
+  const DistilledImages made = distill_images(graph, {.count = 16, .batch = 8, .steps = 60});
+  EXPECT_TRUE(made.distilled);
+  EXPECT_EQ(made.inputs.at(0).size(0), 16);
+  EXPECT_FALSE(made.inputs[0].requires_grad());
+  EXPECT_LT(made.after, 0.1 * made.before);
+}
+
+TEST(DistillImages, WithoutBatchNormIsNoise) {
+  TestGraph g;
+  const Graph graph = g.finish(g.linear(g.input("x", {-1, 10}), 10, 3));
+  const DistilledImages made = distill_images(graph, {.count = 4});
+  EXPECT_FALSE(made.distilled);
+  EXPECT_EQ(made.inputs.at(0).sizes(), (std::vector<int64_t>{4, 10}));
+}
+
+}  // namespace
+}  // namespace pare
