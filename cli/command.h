@@ -76,6 +76,7 @@ std::unique_ptr<Command> make_convert();
 std::unique_ptr<Command> make_verify();
 std::unique_ptr<Command> make_run();
 std::unique_ptr<Command> make_eval();
+std::unique_ptr<Command> make_fuse();
 std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_data();
 std::unique_ptr<Command> make_completions();

@@ -9,6 +9,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_verify());
   list.push_back(make_run());
   list.push_back(make_eval());
+  list.push_back(make_fuse());
   list.push_back(make_bench());
   list.push_back(make_data());
   list.push_back(make_completions());
