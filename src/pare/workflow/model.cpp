@@ -31,6 +31,8 @@ void ModelOptions::describe(OptionVisitor& options) {
   options.field("classes", classes, "number of classes of --arch");
   options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution",
                 {"", "a", "b"});
+  options.field("bias", bias, "biases in linear layers of --arch (default: as the architecture has them)",
+                {"", "yes", "no"});
   options.field("image", image, "channels, height and width of the input of --arch");
   options.field("input-shape", input_shape, "NAME=1x3x224x224, for inputs whose extents are open");
 }
@@ -68,6 +70,7 @@ Graph zoo_graph(const ModelOptions& options, uint64_t seed) {
                    .classes = options.classes,
                    .input = options.image,
                    .shortcut = options.shortcut};
+  if (!options.bias.empty()) arch.bias = options.bias == "yes";
   Graph graph = build(options.arch, arch, seed);
   graph.metadata["pare.arch"] = options.arch;
   return graph;

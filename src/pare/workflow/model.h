@@ -17,6 +17,7 @@ struct ModelOptions {
   double width = 1.0;
   int64_t classes = 10;
   std::string shortcut;
+  std::string bias;                      // of linear layers: yes, no, or empty for the architecture's own
   std::vector<int64_t> image;            // channels, height, width
   std::vector<std::string> input_shape;  // NAME=1x3x224x224, for inputs with open extents
 

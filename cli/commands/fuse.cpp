@@ -1,0 +1,180 @@
+#include <filesystem>
+
+#include "command.h"
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/workflow/fuse.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+nlohmann::json metrics_json(const ClassificationMetrics& metrics) {
+  return {{"top1", metrics.top1()}, {"top5", metrics.top5()}, {"loss", metrics.loss()}};
+}
+
+class Fuse : public Command {
+ public:
+  std::string_view name() const override { return "fuse"; }
+  std::string_view summary() const override { return "Several trained models into one"; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("models", models_, "ONNX files, or weights with --arch");
+    options.field("output", output_, "file to write, .onnx or .safetensors");
+    run_.fuse.describe(options);
+    options.field("weights", run_.fuse.weights, "share of each model (default: equal)");
+    options.field("into", into_,
+                  "model whose widths and neurons are the target; joins the others if it is not one of them");
+    run_.data.describe(options);
+    options.field("samples", run_.samples, "training images that alignment and repair may see (0: none)");
+    options.field("plans", plans_, "directory for the transport plans as images");
+    model_options_.describe(options);
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
+    check_output(output_, session.common.force);
+    run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
+    choose_target();
+    std::vector<Graph> graphs;
+    std::vector<std::string> hashes;
+    for (const auto& path : models_) {
+      Model model = load_model(path, model_options_, run_.fuse.seed);
+      for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
+      graphs.push_back(std::move(model.graph));
+      hashes.push_back(sha256_of_file(path));
+    }
+    Progress bar("evaluating", session.common.verbosity());
+    run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
+    FuseRun done = run_fuse(graphs, run_);
+    Graph& fused = done.result.fused;
+    fused.metadata["pare.version"] = kVersion;
+    fused.metadata["pare.recipe"] = session.recipe.dump();
+    fused.metadata["pare.input_sha256"] = fmt::format("{}", fmt::join(hashes, " "));
+    if (!plans_.empty()) {
+      const size_t count = write_plans(done.result, static_cast<size_t>(run_.fuse.reference), plans_);
+      session.say("{} plans in {}\n", count, plans_);
+    }
+    for (const auto& note : save_model(fused, output_, {.force = session.common.force}))
+      session.say("note: {}\n", note);
+    return report(session, graphs, done);
+  }
+
+ private:
+  // --into names the reference: one of the models, or one more.
+  void choose_target() {
+    if (into_.empty()) return;
+    for (size_t k = 0; k < models_.size(); ++k) {
+      std::error_code failed;
+      if (models_[k] == into_ || std::filesystem::equivalent(models_[k], into_, failed)) {
+        run_.fuse.reference = static_cast<int64_t>(k);
+        return;
+      }
+    }
+    if (run_.fuse.weights.size() == models_.size()) run_.fuse.weights.push_back(0);  // it gives its shape only
+    run_.fuse.reference = static_cast<int64_t>(models_.size());
+    models_.push_back(into_);
+  }
+
+  nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const FuseRun& done) const {
+    const auto groups = report_groups(session, done.result);
+    Table table({"model", "share", "parameters", "MACs", "top1", "aligned alone"});
+    const auto percent = [](double value) { return fmt::format("{:.4f}", value); };
+    auto list = nlohmann::json::array();
+    int64_t parameters = 0;
+    int64_t macs = 0;
+    for (size_t k = 0; k < graphs.size(); ++k) {
+      const ModelCost cost = cost_of(graphs[k]);
+      parameters += cost.parameters;
+      macs += cost.macs;
+      nlohmann::json entry = {{"model", models_[k]},
+                              {"share", done.result.shares[k]},
+                              {"parameters", cost.parameters},
+                              {"macs", cost.macs}};
+      std::vector<std::string> row = {models_[k], fmt::format("{:.3g}", done.result.shares[k]),
+                                      with_commas(cost.parameters), with_commas(cost.macs)};
+      if (done.fused) {
+        entry["metrics"] = metrics_json(done.models[k]);
+        entry["aligned"] = metrics_json(done.aligned[k]);
+        row.insert(row.end(), {percent(done.models[k].top1()), percent(done.aligned[k].top1())});
+      } else {
+        row.insert(row.end(), {"", ""});
+      }
+      list.push_back(entry);
+      table.add(row);
+    }
+    const ModelCost cost = cost_of(done.result.fused);
+    nlohmann::json before = {{"models", list}, {"parameters", parameters}, {"macs", macs}};
+    nlohmann::json after = {
+        {"model", output_},
+        {"parameters", cost.parameters},
+        {"macs", cost.macs},
+        {"times_fewer_parameters", static_cast<double>(parameters) / static_cast<double>(cost.parameters)}};
+    if (done.fused) {
+      before["metrics"] = metrics_json(*done.ensemble);  // of the average of the models' predictions
+      after["metrics"] = metrics_json(*done.fused);
+      table.add({"their predictions averaged", "", with_commas(parameters), with_commas(macs),
+                 percent(done.ensemble->top1()), ""});
+    }
+    table.add({output_, "", with_commas(cost.parameters), with_commas(cost.macs),
+               done.fused ? percent(done.fused->top1()) : "", ""});
+    session.print("\n{}\n", table.text());
+    const std::string saw = done.samples > 0       ? fmt::format("{} training images", done.samples)
+                            : done.result.on_noise ? fmt::format("{} images made from noise", run_.fuse.noise)
+                                                   : std::string("no data");
+    session.print("{} in {:.2f} s, having seen {}; {:.3g} times fewer parameters than all models\n", run_.fuse.method,
+                  done.fuse_seconds, saw, after["times_fewer_parameters"].get<double>());
+    return {{"before", before},
+            {"after", after},
+            {"groups", groups},
+            {"samples", done.samples},
+            {"on_noise", done.result.on_noise},
+            {"seconds", {{"total", session_seconds()}, {"method", done.fuse_seconds}}}};
+  }
+
+  // Each class and model: what its transport cost, and how far the plan is from a permutation.
+  nlohmann::json report_groups(Session& session, const FusionResult& result) const {
+    auto groups = nlohmann::json::array();
+    Table table({"model", "layer", "channels", "cost", "split"});
+    for (size_t k = 0; k < result.alignments.size(); ++k) {
+      if (static_cast<int64_t>(k) == run_.fuse.reference && run_.fuse.method != "barycentre") continue;
+      for (const ClassAlignment& of : result.alignments[k].classes) {
+        if (of.fixed) continue;
+        const std::string channels =
+            of.source == of.target ? std::to_string(of.source) : fmt::format("{} -> {}", of.source, of.target);
+        table.add({models_[k], of.name, channels, fmt::format("{:.5g}", of.cost), fmt::format("{:.4f}", of.split)});
+        if (!of.converged) session.say("note: the plan of {} for {} did not converge\n", of.name, models_[k]);
+        groups.push_back({{"model", models_[k]},
+                          {"name", of.name},
+                          {"channels", of.source},
+                          {"target_channels", of.target},
+                          {"cost", of.cost},
+                          {"split", of.split},
+                          {"converged", of.converged}});
+      }
+    }
+    session.print("{}", table.text());
+    return groups;
+  }
+
+  double session_seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  std::vector<std::string> models_;
+  std::string output_;
+  std::string into_;
+  std::string plans_;
+  FuseRunOptions run_;
+  ModelOptions model_options_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_fuse() { return std::make_unique<Fuse>(); }
+
+}  // namespace pare::cli

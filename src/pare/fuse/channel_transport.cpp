@@ -1,0 +1,193 @@
+#include "pare/fuse/channel_transport.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+
+namespace pare {
+
+namespace {
+
+using PlaceKey = std::tuple<int64_t, int64_t, int64_t>;
+
+std::map<PlaceKey, int64_t> positions_of(const PlacedSlot& slot) {
+  std::map<PlaceKey, int64_t> positions;
+  for (size_t p = 0; p < slot.places.size(); ++p)
+    positions[{slot.places[p].channel_class, slot.places[p].index, slot.places[p].occurrence}] =
+        static_cast<int64_t>(p);
+  return positions;
+}
+
+bool is_permuted(const PlacedSlot& slot, const ClassMaps& maps) {
+  return std::all_of(slot.places.begin(), slot.places.end(), [&](const Place& place) {
+    return place.channel_class < 0 || !maps[static_cast<size_t>(place.channel_class)].permutation.empty();
+  });
+}
+
+// For every entry of the target's axis the one of the source's that it is.
+at::Tensor permuted_along(const at::Tensor& x, const PlacedSlot& source, const PlacedSlot& target,
+                          const ClassMaps& maps) {
+  const auto positions = positions_of(source);
+  std::vector<int64_t> from;
+  for (const Place& place : target.places) {
+    const int64_t index =
+        place.channel_class < 0
+            ? place.index
+            : maps[static_cast<size_t>(place.channel_class)].permutation[static_cast<size_t>(place.index)];
+    from.push_back(positions.at({place.channel_class, index, place.occurrence}));
+  }
+  return at::index_select(x, source.axis, at::tensor(from, at::kLong));
+}
+
+// A matrix [source entries, target entries]: the class's map between entries of the same occurrence.
+at::Tensor entry_map(const PlacedSlot& source, const PlacedSlot& target, const ClassMaps& maps) {
+  const auto rows = static_cast<int64_t>(source.places.size());
+  const auto columns = static_cast<int64_t>(target.places.size());
+  at::Tensor M = at::zeros({rows, columns}, at::kDouble);
+  auto* out = M.data_ptr<double>();
+  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> by_occurrence;  // (class, occurrence) -> source entries
+  for (int64_t p = 0; p < rows; ++p) {
+    const Place& place = source.places[static_cast<size_t>(p)];
+    by_occurrence[{place.channel_class, place.occurrence}].push_back(p);
+  }
+  std::vector<at::Tensor> kept;
+  std::map<int64_t, const double*> values;
+  for (int64_t q = 0; q < columns; ++q) {
+    const Place& to = target.places[static_cast<size_t>(q)];
+    const auto found = by_occurrence.find({to.channel_class, to.occurrence});
+    if (found == by_occurrence.end()) continue;
+    if (to.channel_class < 0) {
+      for (const int64_t p : found->second) out[p * columns + q] = 1;
+      continue;
+    }
+    const ClassMap& map = maps[static_cast<size_t>(to.channel_class)];
+    if (!values.contains(to.channel_class)) {
+      kept.push_back((source.role == SlotRole::consumer ? map.columns : map.rows).contiguous());
+      values[to.channel_class] = kept.back().data_ptr<double>();
+    }
+    const int64_t width = map.plan.size(1);
+    for (const int64_t p : found->second)
+      out[p * columns + q] = values[to.channel_class][source.places[static_cast<size_t>(p)].index * width + to.index];
+  }
+  return M;
+}
+
+at::Tensor carried_along(const at::Tensor& x, const PlacedSlot& source, const PlacedSlot& target,
+                         const ClassMaps& maps) {
+  if (is_permuted(target, maps) && is_permuted(source, maps)) return permuted_along(x, source, target, maps);
+  const at::Tensor M = entry_map(source, target, maps).to(x.scalar_type());
+  return at::matmul(x.movedim(source.axis, -1), M).movedim(-1, source.axis).contiguous();
+}
+
+bool has_maps(const PlacedSlot& slot, const ClassMaps& maps) {
+  return std::all_of(slot.places.begin(), slot.places.end(), [&](const Place& place) {
+    return place.channel_class < 0 || maps[static_cast<size_t>(place.channel_class)].defined();
+  });
+}
+
+// Where along any axis the target has channels that nothing is sent to.
+bool leaves_gaps(const ParameterUse& target, const ClassMaps& maps) {
+  for (const PlacedSlot& slot : target.slots)
+    for (const Place& place : slot.places)
+      if (place.channel_class >= 0) {
+        const ClassMap& map = maps[static_cast<size_t>(place.channel_class)];
+        if (map.permutation.empty() && map.plan.sum(0).min().item<double>() == 0) return true;
+      }
+  return false;
+}
+
+}  // namespace
+
+ClassMap make_map(const at::Tensor& plan, ColumnScaling scaling) {
+  ClassMap map;
+  map.plan = plan;
+  const at::Tensor a = plan.sum(1, /*keepdim=*/true);
+  const at::Tensor b = plan.sum(0, /*keepdim=*/true);
+  const auto per = [&](const at::Tensor& marginal) { return at::where(marginal > 0, plan / marginal, plan); };
+  map.rows = per(b);
+  map.columns = scaling == ColumnScaling::published ? map.rows : per(a);
+  if (plan.size(0) != plan.size(1)) return map;
+  const auto one_partner = [&](int64_t axis) { return ((plan > 0).sum(axis) == 1).all().item<bool>(); };
+  if (!one_partner(0) || !one_partner(1)) return map;
+  const at::Tensor source = plan.argmax(0).contiguous();
+  map.permutation.assign(source.data_ptr<int64_t>(), source.data_ptr<int64_t>() + source.numel());
+  return map;
+}
+
+ClassMap identity_map(int64_t size) {
+  std::vector<int64_t> source(static_cast<size_t>(size));
+  for (int64_t i = 0; i < size; ++i) source[static_cast<size_t>(i)] = i;
+  return matching_map(source, size);
+}
+
+ClassMap matching_map(const std::vector<int64_t>& source, int64_t sources) {
+  const auto targets = static_cast<int64_t>(source.size());
+  at::Tensor plan = at::zeros({sources, targets}, at::kDouble);
+  for (int64_t j = 0; j < targets; ++j)
+    if (source[static_cast<size_t>(j)] >= 0)
+      plan.data_ptr<double>()[source[static_cast<size_t>(j)] * targets + j] = 1.0 / static_cast<double>(targets);
+  return make_map(plan, ColumnScaling::published);
+}
+
+bool all_permutations(const ClassMaps& maps) {
+  return std::all_of(maps.begin(), maps.end(), [](const ClassMap& map) { return !map.permutation.empty(); });
+}
+
+at::Tensor carried(const at::Tensor& parameter, const ParameterUse& source, const ParameterUse& target,
+                   const ClassMaps& maps, int64_t skip) {
+  at::Tensor x = parameter;
+  for (size_t s = 0; s < target.slots.size(); ++s) {
+    if (target.slots[s].axis == skip) continue;
+    if (!has_maps(target.slots[s], maps)) return {};
+    x = carried_along(x, source.slots[s], target.slots[s], maps);
+  }
+  return x;
+}
+
+Graph carried_network(const Network& source, const Network& target, const ClassMaps& maps) {
+  Graph result = target.graph;
+  // Parameters without channels (a scalar slope) are the source's own.
+  for (size_t n = 0; n < result.nodes.size(); ++n)
+    for (size_t i = 0; i < result.nodes[n].inputs.size(); ++i) {
+      const auto to = result.tensors.find(result.nodes[n].inputs[i]);
+      const auto from = source.graph.tensors.find(source.graph.nodes[n].inputs[i]);
+      if (to == result.tensors.end() || from == source.graph.tensors.end()) continue;
+      if (to->second.is_floating_point() && to->second.sizes() == from->second.sizes()) to->second = from->second;
+    }
+  for (size_t u = 0; u < target.uses.size(); ++u) {
+    const ParameterUse& use = target.uses[u];
+    const at::Tensor& own = target.parameter(use);
+    if (!own.is_floating_point()) continue;
+    const at::Tensor& from = source.parameter(source.uses[u]);
+    at::Tensor x = carried(from, source.uses[u], use, maps).to(own.scalar_type());
+    if (leaves_gaps(use, maps)) {
+      const at::Tensor reached = carried(at::ones_like(from), source.uses[u], use, maps);
+      x = at::where(reached > 0, x, own);
+    }
+    result.tensors[result.nodes[use.node].inputs[use.input]] = x;
+  }
+  return result;
+}
+
+void check_equivalent(const Graph& source, const Graph& permuted) {
+  const at::NoGradGuard no_grad;
+  const Graph a = cast(source, at::kDouble);
+  const Graph b = cast(permuted, at::kDouble);
+  const auto inputs = random_inputs(a, 2, 0);
+  const auto expected = forward(a, inputs).outputs;
+  const auto found = forward(b, inputs).outputs;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double scale = expected[i].abs().max().item<double>();
+    const double largest = (found[i] - expected[i]).abs().max().item<double>();
+    if (!(largest <= 1e-9 * std::max(1.0, scale)))
+      throw Error(ErrorKind::verification, source.outputs[i].name,
+                  "the permuted model is not equivalent: outputs of size {:.3g} differ by {:.3g}", scale, largest);
+  }
+}
+
+}  // namespace pare

@@ -1,0 +1,186 @@
+#include "pare/fuse/fuse.h"
+
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "pare/calibrate/distill_images.h"
+#include "pare/calibrate/noise.h"
+#include "pare/core/error.h"
+#include "pare/fuse/average.h"
+#include "pare/fuse/repair.h"
+#include "pare/fuse/weight_matching.h"
+#include "pare/transport/barycentre.h"
+
+namespace pare {
+
+namespace {
+
+TransportFusionOptions transport_options(const FuseOptions& options) {
+  TransportFusionOptions result;
+  if (options.method == "hungarian")
+    result.rule = PlanRule::hungarian;
+  else if (options.method == "greedy")
+    result.rule = PlanRule::greedy;
+  else if (options.method == "average")
+    result.rule = PlanRule::identity;
+  else
+    result.rule = options.solver == "sinkhorn" ? PlanRule::sinkhorn : PlanRule::exact;
+  result.unit_rows = options.ground == "unit";
+  result.ground = result.unit_rows ? GroundCost::euclidean : parse_ground_cost(options.ground);
+  result.importance = options.importance == "l1"   ? Importance::l1
+                      : options.importance == "l2" ? Importance::l2
+                                                   : Importance::uniform;
+  result.scaling = options.scaling == "published" ? ColumnScaling::published : ColumnScaling::preserving;
+  result.regularization = options.regularization;
+  return result;
+}
+
+Alignment identity_alignment(const Network& network) {
+  Alignment result;
+  for (const ChannelClass& of : network.classes) {
+    result.maps.push_back(identity_map(of.size));
+    result.classes.push_back({.name = of.name, .source = of.size, .target = of.size, .fixed = of.fixed});
+  }
+  return result;
+}
+
+// Layer by layer, the barycentre of all networks' neurons is where each of them, the reference too, is sent to.
+std::vector<Alignment> align_to_barycentre(const std::vector<Network>& networks, const Network& reference,
+                                           const std::vector<double>& shares, const TransportFusionOptions& options) {
+  std::vector<Alignment> result(networks.size());
+  for (size_t k = 0; k < networks.size(); ++k) result[k].maps.resize(networks[k].classes.size());
+  const at::Tensor weights = at::tensor(shares, at::kDouble);
+  for (size_t l = 0; l < reference.classes.size(); ++l) {
+    std::vector<at::Tensor> measures;
+    if (!reference.classes[l].fixed) {
+      at::Tensor start;
+      for (size_t k = 0; k < networks.size(); ++k) {
+        const PointPair points = weight_points(networks[k], reference, l, result[k].maps, PointSides::incoming);
+        measures.push_back(options.unit_rows ? unit_rows(points.source) : points.source);
+        start = options.unit_rows ? unit_rows(points.target) : points.target;
+      }
+      const FreeSupportBarycentre found = free_support_barycentre(measures, weights, start, {.max_iterations = 50});
+      for (size_t k = 0; k < networks.size(); ++k) {
+        const at::Tensor D = ground_cost(measures[k].to(at::kDouble), found.points);
+        result[k].maps[l] = make_map(found.plans[k], options.scaling);
+        result[k].classes.push_back({.name = reference.classes[l].name,
+                                     .source = networks[k].classes[l].size,
+                                     .target = reference.classes[l].size,
+                                     .cost = (found.plans[k] * D).sum().item<double>(),
+                                     .split = mass_split(found.plans[k]),
+                                     .converged = found.converged});
+      }
+      continue;
+    }
+    for (size_t k = 0; k < networks.size(); ++k) {
+      const int64_t size = reference.classes[l].size;
+      result[k].maps[l] = identity_map(size);
+      result[k].classes.push_back({.name = reference.classes[l].name, .source = size, .target = size, .fixed = true});
+    }
+  }
+  return result;
+}
+
+std::vector<Alignment> align_all(const std::vector<Network>& networks, size_t reference, const FuseOptions& options,
+                                 const std::vector<double>& shares, const std::vector<at::Tensor>& samples) {
+  const TransportFusionOptions transport = transport_options(options);
+  const Network& target = networks[reference];
+  if (options.method == "barycentre") return align_to_barycentre(networks, target, shares, transport);
+  std::vector<std::unique_ptr<ActivationPoints>> activations(networks.size());
+  if (options.align == "activations")
+    for (size_t k = 0; k < networks.size(); ++k)
+      activations[k] = std::make_unique<ActivationPoints>(networks[k], samples);
+  const WeightMatchingOptions matching{.scaling = transport.scaling, .seed = options.seed};
+  std::vector<Alignment> result;
+  for (size_t k = 0; k < networks.size(); ++k) {
+    if (k == reference) {
+      result.push_back(identity_alignment(target));
+      continue;
+    }
+    result.push_back(
+        align_by_transport(networks[k], target, transport, {activations[k].get(), activations[reference].get()}));
+    if (options.method == "rebasin" || options.method == "merge-many")
+      result.back() = match_weights(networks[k], target, std::move(result.back()), matching);
+  }
+  if (options.method == "merge-many" && networks.size() > 2) match_many(networks, target, result, matching);
+  return result;
+}
+
+// Inputs for a regression without data: images distilled from the batch norms of a parent where it has any, else noise.
+std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& options) {
+  return noise_inputs(graph, {.kind = NoiseKind::smooth, .count = options.noise, .window = 7, .seed = options.seed});
+}
+
+double regression_rho(const FuseOptions& options, size_t models, bool on_noise) {
+  if (options.rho > 0) return options.rho;
+  if (on_noise) return 0.1;
+  return models > 2 ? 0.3 : 0.03;
+}
+
+void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples) {
+  const Parents parents{result.aligned, result.shares};
+  if (options.repair == "rescale")
+    result.fused = samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples);
+  if (options.repair != "regression") return;
+  result.on_noise = samples.empty();
+  const auto inputs = result.on_noise ? made_inputs(result.fused, options) : samples;
+  result.fused =
+      regress(result.fused, parents, inputs, regression_rho(options, result.aligned.size(), result.on_noise));
+}
+
+}  // namespace
+
+void FuseOptions::describe(OptionVisitor& options) {
+  options.field("method", method, "how neurons are matched before they are averaged",
+                {"ot", "average", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"});
+  options.field("align", align, "what neurons are compared by", {"weights", "activations"});
+  options.field("solver", solver, "exact transport, or with entropy", {"emd", "sinkhorn"});
+  options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length",
+                {"unit", "euclidean", "squared", "cosine"});
+  options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights",
+                {"uniform", "l1", "l2"});
+  options.field("scaling", scaling, "of outgoing weights where widths differ", {"preserving", "published"});
+  options.field("regularization", regularization, "of sinkhorn, relative to the largest distance");
+  options.field("repair", repair, "statistics after averaging: per neuron, or by least squares to the parents",
+                {"none", "rescale", "regression"});
+  options.field("rho", rho, "ridge of the regression (0: 0.03 for two models, 0.3 for more, 0.1 without data)");
+  options.field("noise", noise, "images that a regression without data makes");
+  options.field("reference", reference, "index of the model that the others are aligned to");
+}
+
+FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
+                  const std::vector<at::Tensor>& samples) {
+  const at::NoGradGuard no_grad;
+  if (models.size() < 2) throw Error(ErrorKind::usage, "models", "fusion needs at least two, found {}", models.size());
+  if (options.reference < 0 || options.reference >= static_cast<int64_t>(models.size()))
+    throw Error(ErrorKind::usage, "--reference", "expected 0 to {}, found {}", models.size() - 1, options.reference);
+  if (options.align == "activations" && samples.empty())
+    throw Error(ErrorKind::usage, "--align", "activations need samples: give --data");
+  const auto reference = static_cast<size_t>(options.reference);
+  FusionResult result;
+  result.shares = mixing_shares(options.weights, models.size());
+
+  const Network target = analyze_network(models[reference]);
+  std::vector<Network> networks;
+  for (size_t k = 0; k < models.size(); ++k)
+    networks.push_back(k == reference ? target : matched_to(target, analyze_network(models[k])));
+  result.alignments = align_all(networks, reference, options, result.shares, samples);
+  for (size_t k = 0; k < models.size(); ++k) {
+    result.aligned.push_back(carried_network(networks[k], target, result.alignments[k].maps));
+    if (all_permutations(result.alignments[k].maps) && options.method != "average")
+      check_equivalent(networks[k].graph, result.aligned[k]);
+  }
+  result.fused = weighted_average(result.aligned, result.shares, reference);
+  repair(result, options, samples);
+  return result;
+}
+
+Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double lambda) {
+  FuseOptions options;
+  options.reference = 1;
+  options.weights = {1 - lambda, lambda};
+  return fuse({dense, pruned}, options).fused;
+}
+
+}  // namespace pare

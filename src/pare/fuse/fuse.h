@@ -1,0 +1,52 @@
+// Several networks made into one: aligned to a reference, averaged, repaired.
+//
+//   ot          optimal transport (fuse/optimal_transport.h), the paper's method
+//   barycentre  the same, onto the free-support barycentre of all networks' neurons instead of the reference's
+//   rebasin     weight matching by coordinate descent (fuse/weight_matching.h), started from ot
+//   merge-many  weight matching of each network to the mean of the others
+//   hungarian   hard assignment; greedy: the closest pair first; average: no alignment
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pare/core/options.h"
+#include "pare/fuse/optimal_transport.h"
+
+namespace pare {
+
+struct FuseOptions {
+  std::string method = "ot";
+  std::string align = "weights";       // or activations
+  std::string solver = "emd";          // or sinkhorn
+  std::string ground = "unit";         // unit: euclidean on unit rows; euclidean (as published), squared, cosine
+  std::string importance = "uniform";  // l1, l2
+  std::string scaling = "preserving";  // where widths differ; published
+  std::string repair = "none";         // rescale, regression
+  double regularization = 0.01;
+  double rho = 0;               // of the regression; 0: 0.03 on samples for two models, 0.3 for more, 0.1 on noise
+  int64_t noise = 2000;         // images that a regression without data makes
+  std::vector<double> weights;  // none: equal
+  int64_t reference = 0;        // whose neurons the others are aligned to
+  uint64_t seed = 0;
+
+  void describe(OptionVisitor& options);  // all but weights and seed
+};
+
+struct FusionResult {
+  Graph fused;
+  std::vector<Graph> aligned;         // every model in the reference's shape
+  std::vector<Alignment> alignments;  // of every model; the reference's maps are identities
+  std::vector<double> shares;
+  bool on_noise = false;  // the repair used inputs that it made itself
+};
+
+// `samples` are inputs, one tensor per graph input; empty: no data. Error{usage} for options that do not fit (fewer
+// than two models, activations without samples), Error{shape} naming the first node that differs.
+FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
+                  const std::vector<at::Tensor>& samples = {});
+
+// Repairs a pruned network by fusing the dense one, from which it was cut, into it (λ is the pruned one's share).
+Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double lambda = 0.5);
+
+}  // namespace pare

@@ -1,0 +1,311 @@
+#include "pare/fuse/network.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "pare/core/error.h"
+
+namespace pare {
+
+namespace {
+
+// Exporters let equal vectors share one tensor. Their readers may need different maps, so each gets its own.
+Graph with_own_vectors(Graph graph) {
+  std::set<std::string> taken;
+  for (Node& node : graph.nodes)
+    for (std::string& input : node.inputs) {
+      const auto found = graph.tensors.find(input);
+      if (found == graph.tensors.end() || found->second.dim() != 1 || !found->second.is_floating_point()) continue;
+      if (taken.insert(input).second) continue;
+      const std::string name = fresh_name(graph, input);
+      graph.tensors[name] = found->second;
+      input = name;
+      taken.insert(name);
+    }
+  return graph;
+}
+
+void check_finite(const Graph& graph) {
+  for (const Node& node : graph.nodes)
+    for (const std::string& input : node.inputs) {
+      const auto found = graph.tensors.find(input);
+      if (found == graph.tensors.end() || !found->second.is_floating_point()) continue;
+      if (!found->second.isfinite().all().item<bool>())
+        throw Error(ErrorKind::usage, describe(node), "its parameter '{}' has entries that are not finite", input);
+    }
+}
+
+// Gives every channel its class, and every entry of every slot its place.
+class Classifier {
+ public:
+  explicit Classifier(Network& network) : network_(network), map_(network.map) {}
+
+  void run() {
+    find_keys();
+    make_classes();
+    std::map<std::pair<size_t, size_t>, size_t> uses;
+    for (const Slot& slot : map_.slots) {
+      const auto [found, is_new] = uses.try_emplace({slot.node, slot.input}, network_.uses.size());
+      if (is_new) network_.uses.push_back({.node = slot.node, .input = slot.input});
+      network_.uses[found->second].slots.push_back(placed(slot));
+    }
+  }
+
+ private:
+  // "slot:count" for every slot that a channel lies in, with the first layer that makes it.
+  void find_keys() {
+    for (size_t s = 0; s < map_.slots.size(); ++s) {
+      const Slot& slot = map_.slots[s];
+      std::map<int64_t, int64_t> count;
+      for (const int64_t id : slot.ids)
+        if (id != kUnlabelled) ++count[id];
+      for (const auto& [id, times] : count) {
+        keys_[id] += fmt::format("{}:{} ", s, times);
+        const auto [first, is_new] = first_node_.try_emplace(id, slot.node);
+        if (!is_new) first->second = std::min(first->second, slot.node);
+      }
+    }
+  }
+
+  void make_classes() {
+    std::map<std::pair<size_t, std::string>, std::vector<int64_t>> members;  // in the order of layers
+    for (const ChannelGroup& group : map_.groups)
+      for (const ChannelId channel : group.channels) {
+        const auto id = static_cast<int64_t>(channel);
+        if (!keys_.contains(id)) continue;
+        const std::string key = (map_.sets.frozen(id) ? "fixed " : "") + keys_[id];
+        members[{first_node_[id], key}].push_back(id);
+      }
+    for (const auto& [where, ids] : members) {
+      for (size_t i = 0; i < ids.size(); ++i)
+        network_.places[ids[i]] = {static_cast<int64_t>(network_.classes.size()), static_cast<int64_t>(i)};
+      network_.classes.push_back({.name = network_.graph.nodes[where.first].name,
+                                  .key = where.second,
+                                  .node = where.first,
+                                  .size = static_cast<int64_t>(ids.size()),
+                                  .fixed = map_.sets.frozen(ids.front())});
+    }
+  }
+
+  PlacedSlot placed(const Slot& slot) const {
+    PlacedSlot result{.axis = slot.axis, .role = slot.role};
+    std::map<int64_t, int64_t> seen;
+    for (const int64_t id : slot.ids) {
+      Place place = id == kUnlabelled ? Place{} : network_.places.at(id);
+      place.occurrence = seen[id]++;
+      result.places.push_back(place);
+    }
+    return result;
+  }
+
+  Network& network_;
+  const ChannelMap& map_;
+  std::map<int64_t, std::string> keys_;
+  std::map<int64_t, size_t> first_node_;
+};
+
+// Where a value comes from, in words that are equal for equal places of two graphs.
+std::string origin_of(const Graph& graph, const Usage& usage, const std::string& value) {
+  if (value.empty()) return "nothing";
+  if (graph.is_constant(value)) return "a constant";
+  if (const auto found = usage.producer.find(value); found != usage.producer.end()) {
+    const auto& outputs = graph.nodes[found->second].outputs;
+    const auto place = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
+    return fmt::format("output {} of node {}", place, found->second);
+  }
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    if (graph.inputs[i].name == value) return fmt::format("input {}", i);
+  return "nowhere";
+}
+
+bool same_attribute(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* tensor = std::get_if<at::Tensor>(&a)) return at::equal(*tensor, std::get<at::Tensor>(b));
+  return std::visit(
+      [&](const auto& value) {
+        using Type = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Type, at::Tensor>)
+          return true;
+        else
+          return value == std::get<Type>(b);
+      },
+      a);
+}
+
+// The number of groups of a depthwise convolution is its width.
+bool same_attributes(const Node& a, const Node& b) {
+  for (const auto& [name, value] : a.attributes) {
+    if (name == "group") continue;
+    const auto found = b.attributes.find(name);
+    if (found == b.attributes.end() || !same_attribute(value, found->second)) return false;
+  }
+  return a.attributes.size() == b.attributes.size();
+}
+
+void check_same_topology(const Graph& reference, const Graph& other) {
+  const auto refuse = [&](size_t index, const std::string& what) {
+    throw Error(ErrorKind::shape, describe(reference.nodes[index]), "the models differ here: {}", what);
+  };
+  if (reference.inputs.size() != other.inputs.size())
+    throw Error(ErrorKind::shape, "models", "one has {} inputs, another {}", reference.inputs.size(),
+                other.inputs.size());
+  const Usage usage_a = usage_of(reference);
+  const Usage usage_b = usage_of(other);
+  const size_t common = std::min(reference.nodes.size(), other.nodes.size());
+  for (size_t i = 0; i < common; ++i) {
+    const Node& a = reference.nodes[i];
+    const Node& b = other.nodes[i];
+    if (a.op != b.op || a.domain != b.domain) refuse(i, fmt::format("in another model it is {}", describe(b)));
+    if (a.inputs.size() != b.inputs.size())
+      refuse(i, fmt::format("it reads {} values, in another model {}", a.inputs.size(), b.inputs.size()));
+    for (size_t k = 0; k < a.inputs.size(); ++k) {
+      const std::string from_a = origin_of(reference, usage_a, a.inputs[k]);
+      const std::string from_b = origin_of(other, usage_b, b.inputs[k]);
+      if (from_a != from_b) refuse(i, fmt::format("its input {} is {}, in another model {}", k, from_a, from_b));
+    }
+    if (!same_attributes(a, b)) refuse(i, "its attributes are not the same");
+  }
+  if (reference.nodes.size() > common) refuse(common, fmt::format("another model ends after {} nodes", common));
+  if (other.nodes.size() > common)
+    throw Error(ErrorKind::shape, describe(other.nodes[common]),
+                "the models differ here: another model ends after {} nodes", common);
+}
+
+void check_same_inputs(const Graph& reference, const Graph& other) {
+  const auto text = [](const ValueInfo& info) {
+    std::string result;
+    for (size_t k = 0; info.dims && k < info.dims->size(); ++k)
+      result += (k == 0 ? "" : "x") + ((*info.dims)[k].fixed() ? std::to_string((*info.dims)[k].size) : "?");
+    return result;
+  };
+  for (size_t i = 0; i < reference.inputs.size(); ++i) {
+    if (text(reference.inputs[i]) == text(other.inputs[i])) continue;
+    std::string first = "the graph";
+    for (const Node& node : reference.nodes)
+      if (std::count(node.inputs.begin(), node.inputs.end(), reference.inputs[i].name) > 0) {
+        first = describe(node);
+        break;
+      }
+    throw Error(ErrorKind::shape, first, "the models differ here: its input '{}' is {}, in another model {}",
+                reference.inputs[i].name, text(reference.inputs[i]), text(other.inputs[i]));
+  }
+}
+
+}  // namespace
+
+Network analyze_network(const Graph& graph) {
+  check_finite(graph);
+  Network network;
+  network.graph = with_own_vectors(graph);
+  network.map = analyze_channels(network.graph);
+  Classifier(network).run();
+  return network;
+}
+
+std::vector<int64_t> entries_of(const PlacedSlot& slot, size_t channel_class) {
+  std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> found;
+  for (size_t p = 0; p < slot.places.size(); ++p) {
+    const Place& place = slot.places[p];
+    if (place.channel_class == static_cast<int64_t>(channel_class))
+      found.push_back({{place.index, place.occurrence}, static_cast<int64_t>(p)});
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<int64_t> entries;
+  for (const auto& [key, p] : found) entries.push_back(p);
+  return entries;
+}
+
+Network matched_to(const Network& reference, Network other) {
+  check_same_topology(reference.graph, other.graph);
+  check_same_inputs(reference.graph, other.graph);
+  if (reference.uses.size() != other.uses.size())
+    throw Error(ErrorKind::shape, "models", "their channels are used in different ways");
+  // Corresponding classes lie in the same slots; where one is missing in `other` it has no channels there.
+  std::map<std::string, size_t> place;
+  for (size_t c = 0; c < reference.classes.size(); ++c) place[reference.classes[c].key] = c;
+  std::vector<ChannelClass> classes = reference.classes;
+  for (ChannelClass& of_reference : classes) of_reference.size = 0;
+  std::vector<int64_t> renumbered(other.classes.size());
+  for (size_t c = 0; c < other.classes.size(); ++c) {
+    const auto found = place.find(other.classes[c].key);
+    if (found == place.end()) {  // channels that the reference has none of: nothing of them arrives
+      renumbered[c] = static_cast<int64_t>(classes.size());
+      classes.push_back(other.classes[c]);
+      continue;
+    }
+    renumbered[c] = static_cast<int64_t>(found->second);
+    classes[found->second] = other.classes[c];
+  }
+  for (size_t c = 0; c < reference.classes.size(); ++c)
+    if (classes[c].fixed && classes[c].size != reference.classes[c].size)
+      throw Error(ErrorKind::shape, describe(reference.graph.nodes[reference.classes[c].node]),
+                  "the models differ here: it makes {} outputs, in another model {}", reference.classes[c].size,
+                  classes[c].size);
+  for (size_t k = 0; k < other.uses.size(); ++k) {
+    ParameterUse& use = other.uses[k];
+    for (PlacedSlot& slot : use.slots)
+      for (Place& of : slot.places)
+        if (of.channel_class >= 0) of.channel_class = renumbered[static_cast<size_t>(of.channel_class)];
+    const at::Tensor& a = reference.parameter(reference.uses[k]);
+    const at::Tensor& b = other.parameter(use);
+    for (int64_t axis = 0; axis < std::max(a.dim(), b.dim()); ++axis) {
+      const auto is_along = [&](const PlacedSlot& slot) { return slot.axis == axis; };
+      const bool by_channels = std::any_of(use.slots.begin(), use.slots.end(), is_along);
+      if (a.dim() == b.dim() && (by_channels || a.size(axis) == b.size(axis))) continue;
+      throw Error(ErrorKind::shape, describe(reference.graph.nodes[use.node]),
+                  "the models differ here: its parameter is {}, in another model {}", fmt::join(a.sizes(), "x"),
+                  fmt::join(b.sizes(), "x"));
+    }
+  }
+  for (auto& [id, of] : other.places) of.channel_class = renumbered[static_cast<size_t>(of.channel_class)];
+  other.classes = std::move(classes);
+  return other;
+}
+
+std::vector<ClassView> views_of(const Network& network, size_t channel_class) {
+  static const std::set<std::string> nonlinear = {
+      "Relu", "LeakyRelu",   "PRelu",     "Elu",      "Selu",     "Celu", "Tanh", "Sigmoid",
+      "Gelu", "HardSigmoid", "HardSwish", "Softsign", "Softplus", "Clip", "Mish", "Erf"};
+  const Usage usage = usage_of(network.graph);
+  const auto view = [&](const std::string& value, std::vector<ClassView>& list) {
+    const auto ids = network.map.values.find(value);
+    if (ids == network.map.values.end()) return;
+    for (int64_t axis = 0; axis < ids->second.dim(); ++axis) {
+      if (ids->second.size(axis) == 1 && ids->second.numel() > 1) continue;
+      const at::Tensor flat =
+          ids->second.movedim(axis, 0).reshape({ids->second.size(axis), -1}).select(1, 0).contiguous();
+      std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> found;
+      std::map<int64_t, int64_t> seen;
+      for (int64_t p = 0; p < flat.numel(); ++p) {
+        const int64_t id = flat.data_ptr<int64_t>()[p];
+        const auto known = network.places.find(id);
+        if (known != network.places.end() && known->second.channel_class == static_cast<int64_t>(channel_class))
+          found.push_back({{known->second.index, seen[id]++}, p});
+      }
+      if (found.empty() || found.size() % static_cast<size_t>(network.classes[channel_class].size) != 0) continue;
+      std::sort(found.begin(), found.end());
+      ClassView result{.value = value, .axis = axis};
+      for (const auto& [key, p] : found) result.entries.push_back(p);
+      list.push_back(std::move(result));
+      return;
+    }
+  };
+  std::vector<ClassView> before;
+  std::vector<ClassView> made;
+  for (const Node& node : network.graph.nodes) {
+    for (const std::string& input : node.inputs)
+      if (nonlinear.contains(node.op) && usage.producer.contains(input)) view(input, before);
+  }
+  for (const ParameterUse& use : network.uses)
+    for (const PlacedSlot& slot : use.slots) {
+      if (slot.role != SlotRole::producer || !network.graph.nodes[use.node].has_input(use.input)) continue;
+      if (entries_of(slot, channel_class).empty() || network.parameter(use).dim() < 2) continue;
+      view(network.graph.nodes[use.node].outputs[0], made);
+    }
+  return before.empty() ? made : before;
+}
+
+}  // namespace pare

@@ -1,0 +1,202 @@
+#include "pare/fuse/repair.h"
+
+#include <ATen/ATen.h>
+
+#include <set>
+
+#include "pare/calibrate/moments.h"
+#include "pare/calibrate/ridge.h"
+#include "pare/exec/program.h"
+#include "pare/fuse/linear_layers.h"
+#include "pare/passes/fold_batch_norm.h"
+
+namespace pare {
+
+namespace {
+
+constexpr int64_t kPiece = 50;          // samples run at once
+constexpr int64_t kMostPlaces = 60000;  // of a regression; more are thinned out evenly
+
+int64_t sample_count(const std::vector<at::Tensor>& samples) { return samples.empty() ? 0 : samples.front().size(0); }
+
+std::vector<at::Tensor> piece_of(const std::vector<at::Tensor>& samples, int64_t begin) {
+  std::vector<at::Tensor> piece;
+  for (const at::Tensor& sample : samples)
+    piece.push_back(sample.slice(0, begin, std::min(sample.size(0), begin + kPiece)));
+  return piece;
+}
+
+// Calls `use` with the values of each piece of the samples, one tensor for every name.
+template <typename Use>
+void run_in_pieces(const Graph& graph, const std::vector<at::Tensor>& samples, const std::vector<std::string>& values,
+                   Use use) {
+  const Program program(graph);
+  RunOptions options;
+  options.taps = values;
+  for (int64_t begin = 0; begin < sample_count(samples); begin += kPiece) {
+    auto piece = piece_of(samples, begin);
+    RunResult result = program.run(piece, options);
+    for (size_t i = 0; i < graph.inputs.size(); ++i) result.tapped[graph.inputs[i].name] = piece[i];
+    use(result.tapped);
+  }
+}
+
+// Mean and variance of every channel (axis 1, or the last of a matrix) of a value.
+class ChannelStatistics {
+ public:
+  void add(const at::Tensor& value) {
+    const at::Tensor rows = value.movedim(value.dim() == 2 ? -1 : 1, 0).reshape({value.size(1), -1}).to(at::kDouble);
+    const at::Tensor sum = rows.sum(1);
+    const at::Tensor squares = rows.square().sum(1);
+    sum_ = sum_.defined() ? sum_ + sum : sum;
+    squares_ = squares_.defined() ? squares_ + squares : squares;
+    count_ += static_cast<double>(rows.size(1));
+  }
+  at::Tensor mean() const { return sum_ / count_; }
+  at::Tensor variance() const { return (squares_ / count_ - mean().square()).clamp_min(0); }
+  at::Tensor deviation() const { return variance().sqrt(); }
+
+ private:
+  at::Tensor sum_, squares_;
+  double count_ = 0;
+};
+
+std::vector<size_t> batch_norms(const Graph& graph) {
+  std::vector<size_t> nodes;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (node.op == "BatchNormalization" && graph.is_constant(node.inputs[3]) && graph.is_constant(node.inputs[4]))
+      nodes.push_back(n);
+  }
+  return nodes;
+}
+
+std::set<std::string> values_before_batch_norms(const Graph& graph) {
+  std::set<std::string> values;
+  for (const size_t n : batch_norms(graph)) values.insert(graph.nodes[n].inputs[0]);
+  return values;
+}
+
+void reset_batch_norm(Graph& graph, size_t index, const std::vector<at::Tensor>& samples) {
+  const Node& node = graph.nodes[index];
+  ChannelStatistics statistics;
+  run_in_pieces(graph, samples, {node.inputs[0]}, [&](const TensorMap& v) { statistics.add(v.at(node.inputs[0])); });
+  const auto dtype = graph.tensor(node.inputs[3]).scalar_type();
+  graph.tensors[node.inputs[3]] = statistics.mean().to(dtype);
+  graph.tensors[node.inputs[4]] = statistics.variance().to(dtype);
+}
+
+}  // namespace
+
+Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples) {
+  const at::NoGradGuard no_grad;
+  Graph result = graph;
+  for (const size_t n : batch_norms(graph)) reset_batch_norm(result, n, samples);
+  return result;
+}
+
+Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples) {
+  const at::NoGradGuard no_grad;
+  const auto layers = linear_layers(fused);
+  const auto normed = values_before_batch_norms(fused);
+  std::set<std::string> outputs;
+  for (const auto& output : fused.outputs) outputs.insert(output.name);
+
+  std::vector<std::string> values;
+  for (const LinearLayer& layer : layers) values.push_back(layer.output);
+  std::map<std::string, at::Tensor> mean;
+  std::map<std::string, at::Tensor> deviation;
+  for (size_t k = 0; k < parents.networks.size(); ++k) {
+    std::map<std::string, ChannelStatistics> of;
+    run_in_pieces(parents.networks[k], samples, values, [&](const TensorMap& v) {
+      for (const std::string& value : values) of[value].add(v.at(value));
+    });
+    for (const std::string& value : values) {
+      const at::Tensor m = of[value].mean() * parents.shares[k];
+      const at::Tensor s = of[value].deviation() * parents.shares[k];
+      mean[value] = k == 0 ? m : mean[value] + m;
+      deviation[value] = k == 0 ? s : deviation[value] + s;
+    }
+  }
+
+  Graph result = fused;
+  for (size_t n = 0; n < result.nodes.size(); ++n) {
+    if (result.nodes[n].op == "BatchNormalization" && normed.contains(result.nodes[n].inputs[0]))
+      reset_batch_norm(result, n, samples);
+    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const LinearLayer& l) { return l.node == n; });
+    if (layer == layers.end() || normed.contains(layer->output) || outputs.contains(layer->output)) continue;
+    ChannelStatistics own;
+    run_in_pieces(result, samples, {layer->output}, [&](const TensorMap& v) { own.add(v.at(layer->output)); });
+    const at::Tensor found = own.deviation();
+    const at::Tensor scale = at::where(found > 0, deviation[layer->output] / found, at::ones_like(found));
+    at::Tensor bias;
+    if (!layer->bias.empty())
+      bias = mean[layer->output] + scale * (result.tensor(layer->bias).to(at::kDouble) - own.mean());
+    set_weight_matrix(result, *layer, weight_matrix(result, *layer).to(at::kDouble) * scale.unsqueeze(1), bias);
+  }
+  return result;
+}
+
+Graph rescale_norms(const Graph& fused, const Parents& parents) {
+  Graph result = fused;
+  std::set<std::string> outputs;
+  for (const auto& output : fused.outputs) outputs.insert(output.name);
+  for (const LinearLayer& layer : linear_layers(fused)) {
+    if (outputs.contains(layer.output)) continue;
+    const at::Tensor W = weight_matrix(fused, layer).to(at::kDouble);
+    at::Tensor wanted = at::zeros({W.size(0)}, at::kDouble);
+    for (size_t k = 0; k < parents.networks.size(); ++k)
+      wanted = wanted + parents.shares[k] * weight_matrix(parents.networks[k], layer).to(at::kDouble).norm(2, 1);
+    const at::Tensor norm = W.norm(2, 1);
+    const at::Tensor scale = at::where(norm > 0, wanted / norm, at::ones_like(norm));
+    set_weight_matrix(result, layer, W * scale.unsqueeze(1),
+                      layer.bias.empty() ? at::Tensor() : fused.tensor(layer.bias));
+  }
+  return result;
+}
+
+Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples, double rho) {
+  const at::NoGradGuard no_grad;
+  Graph result = fold_batch_norm(reset_batch_norms(fused, samples));
+  std::vector<Graph> folded;
+  for (const Graph& parent : parents.networks) folded.push_back(fold_batch_norm(parent));
+
+  for (const LinearLayer& layer : linear_layers(result)) {
+    // Z piece by piece first, then U of the same places.
+    std::vector<at::Tensor> Z;
+    int64_t stride = 1;
+    for (size_t k = 0; k < folded.size(); ++k) {
+      size_t p = 0;
+      run_in_pieces(folded[k], samples, {layer.output}, [&](const TensorMap& v) {
+        const at::Tensor& z = v.at(layer.output);
+        const int64_t places = z.numel() / weight_matrix(result, layer).size(0) * sample_count(samples) / z.size(0);
+        stride = 1 + (places - 1) / kMostPlaces;
+        const at::Tensor rows = output_rows(result, layer, z, stride) * parents.shares[k];
+        if (k == 0)
+          Z.push_back(rows);
+        else
+          Z[p] = Z[p] + rows;
+        ++p;
+      });
+    }
+    CrossMoments moments;
+    size_t p = 0;
+    run_in_pieces(result, samples, {layer.input}, [&](const TensorMap& v) {
+      moments.add(input_rows(result, layer, v.at(layer.input), stride), Z[p++]);
+    });
+    const at::Tensor W = weight_matrix(result, layer).to(at::kDouble);
+    const at::Tensor u = moments.mean_x();
+    const at::Tensor z = moments.mean_y();
+    if (layer.bias.empty()) {  // no constant to fit: moments about zero
+      const at::Tensor A = moments.covariance_xx() + at::outer(u, u);
+      const at::Tensor B = moments.covariance_xy() + at::outer(u, z);
+      set_weight_matrix(result, layer, ridge_towards(A, B, rho, W), {});
+    } else {
+      const at::Tensor fitted = ridge_towards(moments.covariance_xx(), moments.covariance_xy(), rho, W);
+      set_weight_matrix(result, layer, fitted, z - at::mv(fitted, u));
+    }
+  }
+  return result;
+}
+
+}  // namespace pare

@@ -1,0 +1,73 @@
+#include "pare/workflow/fuse.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+
+#include "pare/core/error.h"
+#include "pare/data/image.h"
+#include "pare/data/loader.h"
+#include "pare/workflow/evaluate.h"
+
+namespace pare {
+
+namespace {
+
+std::vector<at::Tensor> training_samples(const FuseRunOptions& options, const Graph& model) {
+  if (options.samples < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more, found {}", options.samples);
+  if (options.data.data.empty() || options.samples == 0) return {};
+  DataChoice choice = options.data;
+  choice.split = "train";
+  choice.limit = options.samples;
+  const Dataset data = choice.load(model);
+  at::Tensor images = make_batch(data, 0, data.size()).images;
+  const auto& dims = model.inputs.at(0).dims;
+  if (dims && dims->size() == 2) images = images.flatten(1);
+  return {images.to(model.inputs[0].dtype)};
+}
+
+}  // namespace
+
+FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options) {
+  FuseRun run;
+  if (models.empty()) throw Error(ErrorKind::usage, "models", "there are none");
+  const auto samples = training_samples(options, models.front());
+  run.samples = samples.empty() ? 0 : samples.front().size(0);
+  const auto start = std::chrono::steady_clock::now();
+  run.result = fuse(models, options.fuse, samples);
+  run.fuse_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.data.data.empty()) return run;
+
+  const Dataset data = options.data.load(models.front());
+  const Evaluation parents = evaluate(models, data, {.ensemble = true, .progress = options.progress});
+  run.models.assign(parents.models.begin(), parents.models.end() - 1);
+  run.ensemble = parents.models.back();
+  std::vector<Graph> results = run.result.aligned;
+  results.push_back(run.result.fused);
+  Evaluation fused = evaluate(results, data, {.progress = options.progress});
+  run.fused = fused.models.back();
+  fused.models.pop_back();
+  run.aligned = std::move(fused.models);
+  return run;
+}
+
+size_t write_plans(const FusionResult& result, size_t reference, const std::filesystem::path& directory) {
+  std::filesystem::create_directories(directory);
+  size_t written = 0;
+  for (size_t k = 0; k < result.alignments.size(); ++k) {
+    const Alignment& alignment = result.alignments[k];
+    for (size_t l = 0; l < alignment.maps.size(); ++l) {
+      const at::Tensor& plan = alignment.maps[l].plan;
+      if (k == reference || alignment.classes[l].fixed || plan.numel() == 0) continue;
+      std::string name = fmt::format("{}-{}-{}.png", k, l, alignment.classes[l].name);
+      for (char& c : name)
+        if (c == '/' || c == ':') c = '_';
+      const double most = plan.max().item<double>();
+      write_png(directory / name, (plan * (most > 0 ? 255 / most : 0)).round().to(at::kByte));
+      ++written;
+    }
+  }
+  return written;
+}
+
+}  // namespace pare

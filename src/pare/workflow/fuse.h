@@ -1,0 +1,41 @@
+// Fusion from end to end: models, samples, alignment, repair, and what it did to accuracy.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pare/fuse/fuse.h"
+#include "pare/metrics/accuracy.h"
+#include "pare/workflow/data_options.h"
+
+namespace pare {
+
+struct FuseRun {
+  FusionResult result;
+  // With data: accuracy of each model, of each as it is aligned, of the average of their predictions and of the fused
+  // model.
+  std::vector<ClassificationMetrics> models;
+  std::vector<ClassificationMetrics> aligned;
+  std::optional<ClassificationMetrics> ensemble;
+  std::optional<ClassificationMetrics> fused;
+  double fuse_seconds = 0;
+  int64_t samples = 0;  // of the training part, used by alignment and repair
+};
+
+struct FuseRunOptions {
+  FuseOptions fuse;
+  DataChoice data;        // what accuracy is measured on, where given
+  int64_t samples = 200;  // images of its training part that the method may see; 0: it stays data-free
+  std::function<void(int64_t done, int64_t all)> progress;
+};
+
+FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options);
+
+// One grey image a class and model, white where the plan has its largest entry: DIR/MODEL-CLASS-LAYER.png. Fixed
+// classes and the reference are left out. Returns how many.
+size_t write_plans(const FusionResult& result, size_t reference, const std::filesystem::path& directory);
+
+}  // namespace pare
