@@ -5,44 +5,11 @@ set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 pare=$(readlink -f "${1:-$root/build/release/pare}")
 models=$root/tests/data/cli
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-[ -x "$pare" ] || { echo "there is no program at $pare" >&2; exit 1; }
-
-passed=0 failed=0
-ok() { printf 'ok    %s\n' "$1"; passed=$((passed + 1)); }
-bad() {
-  printf 'FAIL  %s: %s\n' "$1" "$2"
-  failed=$((failed + 1))
-}
-# check WHAT REASON COMMAND…: ok if the command succeeds
-check() {
-  local what=$1 reason=$2
-  shift 2
-  if "$@"; then ok "$what"; else bad "$what" "$reason"; fi
-}
-
-# run ARGUMENTS…: fills $status, and the files `stdout` and `stderr`
-run() {
-  timeout 120 "$pare" "$@" >stdout 2>stderr </dev/null
-  status=$?
-}
-# exits WHAT STATUS ARGUMENTS…
-exits() {
-  local what=$1 wanted=$2
-  shift 2
-  run "$@"
-  if [ $status -eq "$wanted" ]; then ok "$what"; else
-    bad "$what" "exit $status, not $wanted (pare $*): $(head -c 300 stderr)"
-    return 1
-  fi
-}
-lines() { [ "$(grep -c '' "$1")" -eq "$2" ]; }
-is_json() { node -e 'JSON.parse(require("fs").readFileSync(0, "utf8"))' <"$1" 2>/dev/null; }
+# shellcheck source=tests/cli/lib.sh
+source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run eval explain localize bench data completions"
+commands="inspect convert verify run train eval prune fuse explain localize bench data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -262,5 +229,4 @@ check "a full device is reported" "exit 0" test $? -ne 0
 timeout 60 "$pare" inspect "$models/mlp.onnx" >stdout 2>stderr <&-
 check "works with stdin closed" "$(head -c 200 stderr)" test -s stdout
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+summary
