@@ -6,28 +6,29 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 rounds=${1:-7} images=${2:-1000}
 cmake -S . -B build/release -DPARE_BENCH=ON >/dev/null
 cmake --build build/release -j2 --target bench_attribution >/dev/null
-median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+median() { tr ' ' '\n' <<<"$*" | sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+# Two lines in, two measurements out; the first one warms up.
+own() { printf '\n\n' | build/release/bench_attribution "$1" "$3" "$images" "$2" | tail -n 1; }
+peer() { printf '\n\n' | OMP_NUM_THREADS=$2 /usr/bin/python3 bench/attribution_peer.py "$1" "$images" "$2" | tail -n 1; }
 
 printf '%d rounds in turns, %d images, batch 50; images a second, medians\n' "$rounds" "$images"
-printf '%-10s %7s %10s %10s %7s\n' model threads pare PyTorch ratio
+printf '%-10s %7s %10s %10s %7s %26s\n' model threads Grad-CAM PyTorch ratio "LRP / forward and backward"
 for arch in vgg9-bn resnet20; do
   for threads in 1 2; do
-    coproc OWN { exec build/release/bench_attribution $arch gradcam "$images" $threads; }
-    exec {own_in}>&"${OWN[1]}" {own_out}<&"${OWN[0]}"
-    exec {peer_in}> >(OMP_NUM_THREADS=$threads exec /usr/bin/python3 bench/attribution_peer.py $arch "$images" $threads >"${TMPDIR:-/tmp}/attribution_peer.$$")
-    own=() a=
-    for ((round = 0; round <= rounds; ++round)); do  # the first warms up
-      before=$(wc -l <"${TMPDIR:-/tmp}/attribution_peer.$$" 2>/dev/null || echo 0)
-      echo >&$own_in && read -r a _ <&$own_out
-      echo >&$peer_in
-      while [ "$(wc -l <"${TMPDIR:-/tmp}/attribution_peer.$$")" -le "$before" ]; do sleep 0.05; done
-      [ $round -eq 0 ] || own+=("$a")
+    ours=() theirs=() costs=()
+    for ((round = 0; round < rounds; ++round)); do
+      for side in $( ((round % 2)) && echo own peer || echo peer own); do
+        if [ "$side" = own ]; then
+          read -r rate _ < <(own $arch $threads gradcam)
+          ours+=("$rate")
+        else
+          theirs+=("$(peer $arch $threads)")
+        fi
+      done
+      read -r rate plain < <(own $arch $threads lrp)
+      costs+=("$(awk -v a="$rate" -v b="$plain" 'BEGIN {print b / a}')")
     done
-    exec {own_in}>&- {own_out}<&- {peer_in}>&-
-    eval "exec ${OWN[1]}>&-"
-    a=$(printf '%s\n' "${own[@]}" | median)
-    b=$(tail -n +2 "${TMPDIR:-/tmp}/attribution_peer.$$" | median)
-    rm -f "${TMPDIR:-/tmp}/attribution_peer.$$"
-    awk -v n=$arch -v t=$threads -v a="$a" -v b="$b" 'BEGIN {printf "%-10s %7d %10.0f %10.0f %7.2f\n", n, t, a, b, a / b}'
+    awk -v n=$arch -v t=$threads -v a="$(median "${ours[@]}")" -v b="$(median "${theirs[@]}")" -v c="$(median "${costs[@]}")" \
+      'BEGIN {printf "%-10s %7d %10.0f %10.0f %7.2f %26.2f\n", n, t, a, b, a / b, c}'
   done
 done
