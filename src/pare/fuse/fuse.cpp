@@ -6,6 +6,7 @@
 
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
+#include "pare/calibrate/stretch.h"
 #include "pare/core/error.h"
 #include "pare/fuse/average.h"
 #include "pare/fuse/repair.h"
@@ -26,7 +27,8 @@ TransportFusionOptions transport_options(const FuseOptions& options) {
     result.rule = PlanRule::identity;
   else
     result.rule = options.solver == "sinkhorn" ? PlanRule::sinkhorn : PlanRule::exact;
-  result.unit_rows = options.ground == "unit";
+  result.centred = options.ground == "correlation";
+  result.unit_rows = options.ground == "unit" || result.centred;
   result.ground = result.unit_rows ? GroundCost::euclidean : parse_ground_cost(options.ground);
   result.importance = options.importance == "l1"   ? Importance::l1
                       : options.importance == "l2" ? Importance::l2
@@ -109,7 +111,10 @@ std::vector<Alignment> align_all(const std::vector<Network>& networks, size_t re
 
 // Inputs for a regression without data: images distilled from the batch norms of a parent where it has any, else noise.
 std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& options) {
-  return noise_inputs(graph, {.kind = NoiseKind::smooth, .count = options.noise, .window = 7, .seed = options.seed});
+  return noise_inputs(graph, {.kind = getenv("PINK") ? NoiseKind::pink : NoiseKind::smooth,
+                              .count = options.inputs,
+                              .window = 7,
+                              .seed = options.seed});
 }
 
 double regression_rho(const FuseOptions& options, size_t models, bool on_noise) {
@@ -121,10 +126,13 @@ double regression_rho(const FuseOptions& options, size_t models, bool on_noise) 
 void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples) {
   const Parents parents{result.aligned, result.shares};
   if (options.repair == "rescale")
-    result.fused = samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples);
+    result.fused = samples.empty() && getenv("RN") ? rescale(result.fused, parents, made_inputs(result.fused, options))
+                   : samples.empty()               ? rescale_norms(result.fused, parents)
+                                                   : rescale(result.fused, parents, samples);
   if (options.repair != "regression") return;
   result.on_noise = samples.empty();
-  const auto inputs = result.on_noise ? made_inputs(result.fused, options) : samples;
+  const auto inputs = result.on_noise ? made_inputs(result.fused, options)
+                                      : stretch_samples(samples, {.count = options.inputs, .seed = options.seed});
   result.fused =
       regress(result.fused, parents, inputs, regression_rho(options, result.aligned.size(), result.on_noise));
 }
@@ -137,7 +145,7 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.field("align", align, "what neurons are compared by", {"weights", "activations"});
   options.field("solver", solver, "exact transport, or with entropy", {"emd", "sinkhorn"});
   options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length",
-                {"unit", "euclidean", "squared", "cosine"});
+                {"unit", "correlation", "euclidean", "squared", "cosine"});
   options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights",
                 {"uniform", "l1", "l2"});
   options.field("scaling", scaling, "of outgoing weights where widths differ", {"preserving", "published"});
@@ -145,7 +153,7 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.field("repair", repair, "statistics after averaging: per neuron, or by least squares to the parents",
                 {"none", "rescale", "regression"});
   options.field("rho", rho, "ridge of the regression (0: 0.03 for two models, 0.3 for more, 0.1 without data)");
-  options.field("noise", noise, "images that a regression without data makes");
+  options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
   options.field("reference", reference, "index of the model that the others are aligned to");
 }
 
