@@ -8,7 +8,11 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_convert());
   list.push_back(make_verify());
   list.push_back(make_run());
+  list.push_back(make_train());
   list.push_back(make_eval());
+  list.push_back(make_explain());
+  list.push_back(make_localize());
+  list.push_back(make_prune());
   list.push_back(make_fuse());
   list.push_back(make_bench());
   list.push_back(make_data());

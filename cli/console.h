@@ -28,7 +28,8 @@ class Progress {
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void update(int64_t done, int64_t all);
+  void update(int64_t done, int64_t all, const std::string& note = {});
+  void clear();  // before other text
 
  private:
   std::string what_;

@@ -16,6 +16,7 @@
 #include "command.h"
 #include "flags.h"
 #include "pare/core/error.h"
+#include "pare/core/interrupt.h"
 #include "pare/core/version.h"
 #include "pare/zoo/nearest.h"
 
@@ -143,6 +144,7 @@ int run_command(Command& command, const CommonOptions& common) {
 void check_command(const std::vector<std::string>& arguments, const std::vector<std::unique_ptr<Command>>& commands) {
   if (arguments.empty() || arguments[0].starts_with("-")) return;
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const auto& command : commands) names.emplace_back(command->name());
   if (std::find(names.begin(), names.end(), arguments[0]) != names.end()) return;
   throw Error(ErrorKind::usage, arguments[0], "is not a command; did you mean {}? pare --help lists them",
@@ -184,6 +186,7 @@ int parse_and_run(int argc, char** argv) {
 
 int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
+  handle_interrupts();
   try {
     return parse_and_run(argc, argv);
   } catch (const Error& error) {

@@ -1,17 +1,34 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <filesystem>
+
 #include "command.h"
 #include "pare/core/error.h"
 #include "pare/data/dataset.h"
+#include "pare/data/image.h"
+#include "pare/data/scenes.h"
 
 namespace pare::cli {
+
+namespace fs = std::filesystem;
 
 namespace {
 
 class Data : public Command {
  public:
   std::string_view name() const override { return "data"; }
-  std::string_view summary() const override { return "What data sets are here and where: list | path NAME"; }
+  std::string_view summary() const override {
+    return "What data sets are here and where: list | path NAME | make scenes";
+  }
 
-  void describe(OptionVisitor& options) override { options.positional("what", words_, "list, or path NAME"); }
+  void describe(OptionVisitor& options) override {
+    options.positional("what", words_, "list, path NAME, or make scenes");
+    options.field("output", output_, "make: the directory; then --data scenes:DIR reads it");
+    options.field("train", train_, "make: scenes of the split train");
+    options.field("test", test_, "make: scenes of the split test");
+    options.field("preview", preview_, "make: also write a sheet SPLIT.png of so many scenes and their masks");
+  }
 
   nlohmann::json run(Session& session) override {
     if (words_.size() == 1 && words_[0] == "list") return list(session);
@@ -27,10 +44,52 @@ class Data : public Command {
       return {
           {"name", place.name}, {"path", place.directory.string()}, {"layout", place.layout}, {"splits", place.splits}};
     }
-    throw Error(ErrorKind::usage, "data", "expected 'list' or 'path NAME', found '{}'", fmt::join(words_, " "));
+    if (words_.size() == 2 && words_[0] == "make" && words_[1] == "scenes") return make_scenes(session);
+    throw Error(ErrorKind::usage, "data", "expected 'list', 'path NAME' or 'make scenes', found '{}'",
+                fmt::join(words_, " "));
   }
 
  private:
+  // Scenes and, below each, its mask, eight a row, twice as large.
+  static at::Tensor sheet(const Dataset& scenes, int64_t count) {
+    std::vector<at::Tensor> rows;
+    for (int64_t begin = 0; begin < count; begin += 8) {
+      std::vector<at::Tensor> row;
+      for (int64_t i = begin; i < begin + 8; ++i) {
+        const at::Tensor image = scenes.images[i < count ? i : 0], mask = (scenes.masks[i < count ? i : 0] * 25);
+        const at::Tensor both = at::cat({image, mask.unsqueeze(0).expand_as(image)}, 1);
+        row.push_back(at::constant_pad_nd(i < count ? both : at::zeros_like(both), {1, 1, 1, 1}, 255));
+      }
+      rows.push_back(at::cat(row, 2));
+    }
+    return at::cat(rows, 1).repeat_interleave(2, 1).repeat_interleave(2, 2);
+  }
+
+  nlohmann::json make_scenes(Session& session) const {
+    if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the directory to write to");
+    if (train_ < 0 || test_ < 0 || preview_ < 0)
+      throw Error(ErrorKind::usage, "data", "expected counts of 0 or more, found {}, {} and {}", train_, test_,
+                  preview_);
+    const fs::path directory = output_;
+    if (fs::exists(directory) && !session.common.force)
+      throw Error(ErrorKind::usage, output_, "exists; give --force to write into it");
+    nlohmann::json made = {{"directory", output_}, {"seed", session.common.seed}};
+    for (const auto& [split, count] : {std::pair{"train", train_}, std::pair{"test", test_}}) {
+      if (count == 0) continue;
+      const Dataset scenes = load_dataset({.data = "scenes",
+                                           .split = split,
+                                           .limit = count,
+                                           .seed = static_cast<uint64_t>(session.common.seed),
+                                           .threads = static_cast<int>(session.common.threads)});
+      write_scenes(scenes, directory);
+      if (preview_ > 0) write_png(directory / fmt::format("{}.png", split), sheet(scenes, std::min(preview_, count)));
+      const double objects = scenes.labels.sum().item<double>() / static_cast<double>(count);
+      session.print("{}: {} scenes, {:.2f} objects in a scene\n", split, with_commas(count), objects);
+      made[split] = {{"scenes", count}, {"objects_per_scene", objects}};
+    }
+    return made;
+  }
+
   static nlohmann::json list(Session& session) {
     Table table({"data set", "where", "layout", "splits"});
     auto rows = nlohmann::json::array();
@@ -44,11 +103,18 @@ class Data : public Command {
                       {"found", place.found()},
                       {"get", place.get}});
     }
+    table.add({"scenes", "composed from fashion-mnist and cifar10", "", "train, test"});
+    rows.push_back(
+        {{"name", "scenes"}, {"composed_from", {"fashion-mnist", "cifar10"}}, {"splits", {"train", "test"}}});
     session.print("{}", table.text());
     return {{"datasets", rows}};
   }
 
   std::vector<std::string> words_;
+  std::string output_;
+  int64_t train_ = scene_count_train;
+  int64_t test_ = scene_count_test;
+  int64_t preview_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include <set>
+#include <algorithm>
 
 #include "command.h"
 #include "pare/analysis/cost.h"
@@ -19,7 +19,10 @@ class Eval : public Command {
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
     data_.describe(options);
-    options.field("metrics", metrics_, "what to report", {"top1", "top5", "loss"});
+    options.field("metrics", metrics_,
+                  "what to report (default: top1,top5,loss; of multi-label data map,class-map,f1,macro-f1,loss)",
+                  {"top1", "top5", "loss", "map", "class-map", "f1", "macro-f1"});
+    options.field("threshold", threshold_, "f1: a class is predicted where its logit is at least this");
     options.field("batch", batch_, "images run at once at the most");
     options.field("ensemble", ensemble_, "add the average of the models' predictions");
     model_options_.describe(options);
@@ -34,15 +37,35 @@ class Eval : public Command {
       graphs.push_back(std::move(model.graph));
     }
     const Dataset data = data_.load(graphs.front());
+    const std::vector<std::string> all = data.multi_label()
+                                             ? std::vector<std::string>{"map", "class-map", "f1", "macro-f1", "loss"}
+                                             : std::vector<std::string>{"top1", "top5", "loss"};
+    if (metrics_.empty()) metrics_ = all;
+    for (const auto& metric : metrics_)
+      if (std::find(all.begin(), all.end(), metric) == all.end())
+        throw Error(ErrorKind::usage, "--metrics", "{} is not defined for the {}-label {}; take of {}", metric,
+                    data.multi_label() ? "multi" : "single", data.name, fmt::join(all, ", "));
     Progress bar("evaluating", session.common.verbosity());
-    const Evaluation result =
-        evaluate(graphs, data, {.batch = batch_, .ensemble = ensemble_, .progress = [&](int64_t done, int64_t all) {
-                                  bar.update(done, all);
-                                }});
+    const Evaluation result = evaluate(
+        graphs, data,
+        {.batch = batch_, .ensemble = ensemble_, .threshold = threshold_, .progress = [&](int64_t done, int64_t whole) {
+           bar.update(done, whole);
+         }});
     return report(session, graphs, data, result);
   }
 
  private:
+  static double value_of(const std::string& metric, const ClassificationMetrics& metrics) {
+    return metric == "top1" ? metrics.top1() : metric == "top5" ? metrics.top5() : metrics.loss();
+  }
+  static double value_of(const std::string& metric, const MultiLabelMetrics& metrics) {
+    return metric == "map"         ? metrics.sample_precision
+           : metric == "class-map" ? metrics.class_precision
+           : metric == "f1"        ? metrics.f1
+           : metric == "macro-f1"  ? metrics.macro_f1
+                                   : metrics.loss;
+  }
+
   nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const Dataset& data,
                         const Evaluation& result) const {
     std::vector<std::string> heading = {"model"};
@@ -52,7 +75,7 @@ class Eval : public Command {
     auto list = nlohmann::json::array();
     int64_t all_parameters = 0;
     int64_t all_macs = 0;
-    for (size_t m = 0; m < result.models.size(); ++m) {
+    for (size_t m = 0; m < graphs.size() + (ensemble_ ? 1 : 0); ++m) {
       const bool is_ensemble = m >= graphs.size();
       const ModelCost cost =
           is_ensemble ? ModelCost{.parameters = all_parameters, .macs = all_macs} : cost_of(graphs[m]);
@@ -62,9 +85,8 @@ class Eval : public Command {
       std::vector<std::string> row = {name};
       nlohmann::json metrics;
       for (const auto& metric : metrics_) {
-        const double value = metric == "top1"   ? result.models[m].top1()
-                             : metric == "top5" ? result.models[m].top5()
-                                                : result.models[m].loss();
+        const double value =
+            data.multi_label() ? value_of(metric, result.multi_label[m]) : value_of(metric, result.models[m]);
         metrics[metric] = value;
         row.push_back(fmt::format("{:.4f}", value));
       }
@@ -87,7 +109,8 @@ class Eval : public Command {
 
   std::vector<std::string> models_;
   DataChoice data_;
-  std::vector<std::string> metrics_ = {"top1", "top5", "loss"};
+  std::vector<std::string> metrics_;
+  double threshold_ = 0.5;
   int64_t batch_ = 1000;
   bool ensemble_ = false;
   ModelOptions model_options_;

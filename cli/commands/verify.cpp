@@ -52,7 +52,7 @@ class Verify : public Command {
                 : d.problem);
     }
     session.print("{}", table.text());
-    const nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
+    nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
     if (failure.empty()) return result;
     if (session.common.json) fmt::print("{}\n", result.dump(2));
     throw Error(ErrorKind::verification, models_.back(), failure);

@@ -42,7 +42,7 @@ lines() { [ "$(grep -c '' "$1")" -eq "$2" ]; }
 is_json() { node -e 'JSON.parse(require("fs").readFileSync(0, "utf8"))' <"$1" 2>/dev/null; }
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run eval bench data completions"
+commands="inspect convert verify run eval explain localize bench data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -206,6 +206,59 @@ check "fuse: a failure leaves no file" "there is one" test ! -e one.onnx
 exits "data list" 0 data list
 exits "data list --json" 0 data list --json
 check "data list --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "data make: nothing to make" 2 data make castles -o castles
+exits "data make scenes: no directory" 2 data make scenes
+mkdir -p there
+exits "data make scenes: refuses to overwrite" 2 data make scenes -o there
+# Three all-black scenes of 56 x 56, each with a class of its own, as `data make scenes` lays them out.
+node -e '
+  const fs = require("fs");
+  const idx = (file, sizes, fill) => {
+    const count = sizes.reduce((a, b) => a * b, 1), data = Buffer.alloc(4 + 4 * sizes.length + count);
+    data[2] = 8; data[3] = sizes.length; sizes.forEach((n, i) => data.writeUInt32BE(n, 4 + 4 * i));
+    for (let i = 0; i < count; ++i) data[4 + 4 * sizes.length + i] = fill(i);
+    fs.writeFileSync(file, data);
+  };
+  fs.mkdirSync("scenes");
+  idx("scenes/test-images-idx4-ubyte", [3, 3, 56, 56], () => 0);
+  idx("scenes/test-labels-idx2-ubyte", [3, 10], (i) => (i % 11 === 0 ? 1 : 0));
+  idx("scenes/test-masks-idx3-ubyte", [3, 56, 56], (i) => (i % 56 < 20 ? 1 + Math.floor(i / 3136) : 0));'
+run convert --arch vgg9-bn -o vgg9.onnx --force
+exits "eval of multi-label data" 0 eval vgg9.onnx vgg9.onnx --ensemble --data scenes:scenes --json
+check "eval of multi-label data: five metrics of three rows" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.models.length === 3 && r.models.every((m) => ["map", "class-map", "f1", "macro-f1", "loss"].every((k) => m.metrics[k] >= 0)) ? 0 : 1)'
+exits "eval: top1 of multi-label data" 2 eval vgg9.onnx --data scenes:scenes --metrics top1
+exits "eval: scenes that are not there" 1 eval vgg9.onnx --data scenes:scenes --split train
+check "eval: scenes that are not there: names the file" "$(head -c 200 stderr)" grep -q 'train-images' stderr
+exits "eval of a kit that is none" 1 eval vgg9.onnx --data voc:scenes
+
+exits "localize" 0 localize vgg9.onnx vgg9.onnx --data scenes:scenes --json
+check "localize: a model is like itself, every metric is there" "$(head -c 400 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), m = r.models[1];
+  process.exit(r.pairs === 3 && m.cosine > 0.999 && m.rank_correlation > 0.999 && m.present.auc >= 0 && m.present.point >= 0 && m.metrics.map > 0 ? 0 : 1)'
+exits "localize by relevance" 0 localize vgg9.onnx --data scenes:scenes --method lrp --tolerance 5
+check "localize by relevance: says how well it is conserved" "$(head -c 400 stdout)" grep -q 'relevance is conserved' stdout
+exits "localize: an unknown method" 2 localize vgg9.onnx --data scenes:scenes --method magic
+exits "localize: data without masks" 1 localize vgg9.onnx --data folder:scenes
+exits "explain of a data set" 0 explain vgg9.onnx --data scenes:scenes --count 2 -o maps --json
+check "explain: a picture for each class present" "$(ls maps)" test "$(find maps -name '*.png' | wc -l)" -eq 2
+check "explain --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "explain: refuses a directory with files" 2 explain vgg9.onnx --data scenes:scenes -o maps
+picture=$(find maps -name '*.png' | head -n 1)
+for method in gradcam hirescam gradcam++ gradient input-x-gradient ig smoothgrad ebp contrastive-ebp lrp rap; do
+  exits "explain an image by $method" 0 explain vgg9.onnx "$picture" --method $method --compare vgg9.onnx --class 3 -o "maps_$method"
+  check "explain an image by $method: one picture" "$(ls "maps_$method")" test "$(find "maps_$method" -name '*.png' | wc -l)" -eq 1
+done
+exits "explain: neither images nor data" 2 explain vgg9.onnx -o maps2
+exits "explain: a class out of range" 2 explain vgg9.onnx "$picture" --class 10 -o maps2
+exits "explain: a class of no name" 2 explain vgg9.onnx "$picture" --class unicorn -o maps2
+exits "explain: a layer that is not there" 2 explain vgg9.onnx "$picture" --layer conv99 -o maps2
+exits "explain: a layer without extent" 1 explain vgg9.onnx "$picture" --layer flatten -o maps2
+exits "explain: a picture that is none" 1 explain vgg9.onnx half.onnx -o maps2
+check "explain: a picture that is none: names the file" "$(head -c 200 stderr)" grep -q half.onnx stderr
+exits "explain: a model without images" 1 explain "$models/mlp.onnx" "$picture" -o maps2
+
 exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-data
 exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1
 check "bench --json is JSON" "$(head -c 200 stdout)" is_json stdout

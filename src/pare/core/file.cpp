@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "pare/core/error.h"
+#include "pare/core/interrupt.h"
 
 namespace pare {
 
@@ -46,12 +47,13 @@ namespace {
 
 // Removes the temporary file unless it was renamed away.
 struct TemporaryFile {
-  explicit TemporaryFile(fs::path p) : path(std::move(p)) {}
+  explicit TemporaryFile(fs::path p) : path(std::move(p)) { remove_when_killed(path.c_str()); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
     std::error_code ignored;
     if (!renamed) fs::remove(path, ignored);
+    forget_when_killed(path.c_str());
   }
   fs::path path;
   bool renamed = false;

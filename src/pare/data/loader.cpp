@@ -107,13 +107,15 @@ struct Loader::State {
     const int64_t count = end - begin, image = dataset.images.numel() / dataset.size();
     const at::IntArrayRef sizes = dataset.images.sizes();
     auto bytes = at::empty({count, sizes[1], sizes[2], sizes[3]}, at::kByte);
-    Batch batch{.labels = at::empty({count}, at::kLong), .index = index};
+    auto chosen = at::empty({count}, at::kLong);
     const auto* from = dataset.images.data_ptr<uint8_t>();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t at = batch_order ? (*batch_order)[static_cast<size_t>(begin + i)] : begin + i;
       std::memcpy(bytes.data_ptr<uint8_t>() + i * image, from + at * image, static_cast<size_t>(image));
-      batch.labels.data_ptr<int64_t>()[i] = dataset.labels.data_ptr<int64_t>()[at];
+      chosen.data_ptr<int64_t>()[i] = at;
     }
+    Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index};
+    if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
     Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
     if (options.augment.any()) bytes = augment(bytes, options.augment, fill, random);
     if (options.transform) bytes = transformed(bytes, random);

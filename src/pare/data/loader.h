@@ -26,7 +26,7 @@ namespace pare {
 
 struct Batch {
   at::Tensor images;  // float32 [n, C, H, W]
-  at::Tensor labels;  // int64 [n]
+  at::Tensor labels;  // int64 [n]; of multi-label data float32 [n, K], 1 = present
   int64_t index = 0;  // in its epoch
 };
 

@@ -41,6 +41,7 @@ Batch make_batch(const Dataset& dataset, int64_t begin, int64_t end) {
     throw Error(ErrorKind::usage, dataset.name, "images {} to {} of {}", begin, end, dataset.size());
   const auto bytes = dataset.images.slice(0, begin, end).contiguous();
   Batch batch{.images = at::empty(bytes.sizes(), at::kFloat), .labels = dataset.labels.slice(0, begin, end).clone()};
+  if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
   normalize_bytes(bytes, dataset.mean, dataset.std, batch.images);
   return batch;
 }

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/grad_mode.h>
 
 #include <set>
 
@@ -40,10 +39,11 @@ int Program::number(const std::string& value) {
 
 namespace {
 
-// Only the holder of a tensor that owns its memory alone may write into it.
+// Only the holder of a tensor that owns its memory alone may write into it. What autograd keeps for the way back
+// shares the memory, so a tensor that it needs unchanged is not owned alone.
 bool owned_alone(const at::Tensor& tensor) {
   return tensor.defined() && tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&
-         tensor.is_non_overlapping_and_dense();
+         tensor.is_non_overlapping_and_dense() && !tensor.is_view();
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tens
     if (step.last[i]) value = at::Tensor();
   }
   EvalContext context{.node = *step.node, .inputs = inputs, .training = options.training};
-  if (!at::GradMode::is_enabled()) context.may_overwrite = [&](size_t i) { return owned_alone(inputs[i]); };
+  context.may_overwrite = [&](size_t i) { return owned_alone(inputs[i]); };
   if (options.training && options.statistics != nullptr)
     context.update = [&](size_t i, const at::Tensor& tensor) { (*options.statistics)[step.node->inputs[i]] = tensor; };
   try {

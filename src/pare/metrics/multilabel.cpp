@@ -99,4 +99,19 @@ double macro_f1(const at::Tensor& scores, const at::Tensor& labels, double thres
   return example_f1(scores.t(), labels.t(), threshold);
 }
 
+double multi_label_soft_margin(const at::Tensor& logits, const at::Tensor& labels) {
+  const auto rows = score_rows(logits, labels);
+  // -log s(z) = softplus(-z) and -log(1 - s(z)) = softplus(z), without overflow.
+  const at::Tensor z = at::where(rows.present.ne(0), rows.scores, -rows.scores);
+  return (at::log1p(at::exp(-z.abs())) + (-z).clamp_min(0)).mean().item<double>();
+}
+
+MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels, double threshold) {
+  return {.sample_precision = sample_average_precision(logits, labels).mean,
+          .class_precision = class_average_precision(logits, labels).mean,
+          .f1 = example_f1(logits, labels, threshold),
+          .macro_f1 = pare::macro_f1(logits, labels, threshold),
+          .loss = multi_label_soft_margin(logits, labels)};
+}
+
 }  // namespace pare

@@ -36,4 +36,19 @@ MeanPrecision class_average_precision(const at::Tensor& scores, const at::Tensor
 double example_f1(const at::Tensor& scores, const at::Tensor& labels, double threshold = 0.5);  // mean over the samples
 double macro_f1(const at::Tensor& scores, const at::Tensor& labels, double threshold = 0.5);    // mean over the classes
 
+// Multi-label soft margin: mean over samples and classes of the logistic loss, -log s(z) where present and -log(1 -
+// s(z)) where not, in double.
+double multi_label_soft_margin(const at::Tensor& logits, const at::Tensor& labels);
+
+// All of them for the logits of one model. `threshold` is of the logits; 0.5 is the attribution paper's (a probability
+// of 0.62).
+struct MultiLabelMetrics {
+  double sample_precision = 0;
+  double class_precision = 0;
+  double f1 = 0;
+  double macro_f1 = 0;
+  double loss = 0;
+};
+MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels, double threshold = 0.5);
+
 }  // namespace pare

@@ -21,7 +21,7 @@ Tensors unary(const EvalContext& context) {
 }
 
 Tensors relu(const EvalContext& context) {
-  Tensor x = context.in(0);
+  const Tensor& x = context.in(0);
   if (context.reusable(0)) return {x.relu_()};
   return {at::relu(x)};
 }

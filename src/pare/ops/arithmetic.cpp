@@ -17,7 +17,7 @@ Tensors binary(const EvalContext& context) {
 }
 
 Tensors add(const EvalContext& context) {
-  Tensor a = context.in(0);
+  const Tensor& a = context.in(0);
   const Tensor& b = context.in(1);
   if (context.reusable(0) && a.sizes() == at::infer_size(a.sizes(), b.sizes())) return {a.add_(b)};
   return {at::add(a, b)};

@@ -17,10 +17,14 @@ struct DataChoice {
   std::vector<double> mean;
   std::vector<double> std;
   int64_t size = 0;
+  int64_t data_seed = 0;
 
   void describe(OptionVisitor& options);
   // The data, normalised as asked, else as the model's metadata says, else as the data set's default.
   Dataset load(const Graph& model) const;
 };
+
+// A list of numbers of the model's metadata ("pare.mean", "pare.std"); empty when there is none.
+std::vector<double> stored_values(const Graph& model, const std::string& key);
 
 }  // namespace pare

@@ -20,9 +20,7 @@
 
 namespace pare {
 
-namespace {
-
-void check_input(const Graph& graph, const Dataset& data) {
+void check_images(const Graph& graph, const Dataset& data) {
   if (graph.inputs.size() != 1)
     throw Error(ErrorKind::shape, graph.name, "has {} inputs, expected one that takes images", graph.inputs.size());
   const auto& dims = graph.inputs[0].dims;
@@ -39,14 +37,17 @@ void check_input(const Graph& graph, const Dataset& data) {
                 to_string(wanted), data.name, to_string(image));
 }
 
+namespace {
+
 at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dataset& data) {
   const auto& dims = program.graph().inputs[0].dims;
   at::Tensor input = dims && dims->size() == 2 ? images.flatten(1) : images;
   if (program.graph().inputs[0].dtype != at::kFloat) input = input.to(program.graph().inputs[0].dtype);
   at::Tensor logits = program.run({&input, 1}).outputs.at(0);
   if (logits.dim() > 2) logits = logits.flatten(1);
-  if (logits.dim() != 2 || logits.size(0) != images.size(0) ||
-      logits.size(1) < static_cast<int64_t>(data.classes.size()))
+  const auto classes = static_cast<int64_t>(data.classes.size());
+  if (logits.dim() != 2 || logits.size(0) != images.size(0) || logits.size(1) < classes ||
+      (data.multi_label() && logits.size(1) != classes))
     throw Error(ErrorKind::shape, program.graph().outputs.at(0).name, "gives {} for {} images of {} classes",
                 to_string(logits.sizes()), images.size(0), data.classes.size());
   return logits;
@@ -77,25 +78,41 @@ class PieceRunner {
         piece_(piece),
         results_(static_cast<size_t>((data.size() + piece - 1) / piece)) {}
 
-  // Metrics of the models, summed in the order of the pieces, so that they do not depend on who computed what.
-  std::vector<ClassificationMetrics> run(int threads) {
+  // Metrics of the models, joined in the order of the pieces, so that they do not depend on who computed what.
+  Evaluation run(int threads) {
     std::barrier warm(threads, [this]() noexcept { start_ = std::chrono::steady_clock::now(); });
     std::vector<std::thread> others;
     for (int i = 1; i < threads; ++i) others.emplace_back([&] { work_alone(warm); });
     work_alone(warm);
     for (auto& other : others) other.join();
-    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     at::set_num_threads(threads);
     if (failure_) std::rethrow_exception(failure_);
-    std::vector<ClassificationMetrics> total(programs_.size() + (options_.ensemble ? 1 : 0));
-    for (const auto& piece : results_)
-      for (size_t m = 0; m < total.size(); ++m) total[m].merge(piece[m]);
+    Evaluation total{.seconds = seconds, .samples = data_.size()};
+    for (size_t m = 0; m < rows(); ++m) join(m, total);
     return total;
   }
 
-  double seconds() const { return seconds_; }
-
  private:
+  // What one piece has to say of each model: sums, or the logits where a metric needs all samples at once.
+  struct Scores {
+    std::vector<ClassificationMetrics> sums;
+    std::vector<at::Tensor> logits;
+  };
+
+  size_t rows() const { return programs_.size() + (options_.ensemble ? 1 : 0); }
+
+  void join(size_t m, Evaluation& total) const {
+    if (data_.multi_label()) {
+      std::vector<at::Tensor> logits;
+      for (const auto& piece : results_) logits.push_back(piece.logits[m]);
+      total.multi_label.push_back(multi_label_metrics(at::cat(logits), data_.labels, options_.threshold));
+      return;
+    }
+    total.models.emplace_back();
+    for (const auto& piece : results_) total.models.back().merge(piece.sums[m]);
+  }
+
   // The first run of a thread chooses kernels and fetches memory; the clock starts when all threads have done one.
   template <typename Barrier>
   void work_alone(Barrier& warm) {
@@ -134,31 +151,35 @@ class PieceRunner {
     }
   }
 
-  std::vector<ClassificationMetrics> score(const Batch& batch) const {
-    std::vector<ClassificationMetrics> metrics(programs_.size() + (options_.ensemble ? 1 : 0));
+  Scores score(const Batch& batch) const {
+    Scores scores;
+    const auto add = [&](const at::Tensor& logits) {
+      if (data_.multi_label()) return scores.logits.push_back(logits);
+      scores.sums.emplace_back().add(logits, batch.labels);
+    };
     at::Tensor average;
-    for (size_t m = 0; m < programs_.size(); ++m) {
-      const at::Tensor logits = logits_of(programs_[m], batch.images, data_);
-      metrics[m].add(logits, batch.labels);
+    for (const auto& program : programs_) {
+      const at::Tensor logits = logits_of(program, batch.images, data_);
+      add(logits);
       if (!options_.ensemble) continue;
-      const at::Tensor probabilities = at::softmax(logits, 1) / static_cast<double>(programs_.size());
+      const at::Tensor all = data_.multi_label() ? at::sigmoid(logits.to(at::kDouble)) : at::softmax(logits, 1);
+      const at::Tensor probabilities = all / static_cast<double>(programs_.size());
       average = average.defined() ? average + probabilities : probabilities;
     }
-    if (options_.ensemble) metrics.back().add(average.log(), batch.labels);
-    return metrics;
+    if (options_.ensemble) add(data_.multi_label() ? at::logit(average) : average.log());
+    return scores;
   }
 
   const std::vector<Program>& programs_;
   const Dataset& data_;
   const EvaluateOptions& options_;
   const int64_t piece_;
-  std::vector<std::vector<ClassificationMetrics>> results_;
+  std::vector<Scores> results_;
   std::atomic<size_t> next_ = 0;
   std::mutex mutex_;
   int64_t done_ = 0;
   std::exception_ptr failure_;
   std::chrono::steady_clock::time_point start_;
-  double seconds_ = 0;
 };
 
 }  // namespace
@@ -167,16 +188,11 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
   const at::NoGradGuard no_grad;
   std::vector<Program> programs;
   for (const auto& model : models) {
-    check_input(model, data);
+    check_images(model, data);
     programs.emplace_back(for_inference(model));
   }
   const int64_t piece = piece_size(models, options.batch);
-  Evaluation result;
-  PieceRunner runner(programs, data, options, piece);
-  result.models = runner.run(std::max(1, at::get_num_threads()));
-  result.samples = data.size();
-  result.seconds = runner.seconds();
-  return result;
+  return PieceRunner(programs, data, options, piece).run(std::max(1, at::get_num_threads()));
 }
 
 }  // namespace pare

@@ -8,23 +8,31 @@
 #include "pare/core/graph.h"
 #include "pare/data/dataset.h"
 #include "pare/metrics/accuracy.h"
+#include "pare/metrics/multilabel.h"
 
 namespace pare {
 
 struct EvaluateOptions {
-  int64_t batch = 1000;   // images run at once at the most
-  bool ensemble = false;  // also the average of the models' class probabilities
+  int64_t batch = 1000;    // images run at once at the most
+  bool ensemble = false;   // also the average of the models' class probabilities
+  double threshold = 0.5;  // multi-label: a class is predicted where its logit is at least this
   std::function<void(int64_t done, int64_t all)> progress;
 };
 
+// Of single-label data `models` is filled, of multi-label data `multi_label`; in the order of the models, the ensemble
+// last where asked for.
 struct Evaluation {
-  std::vector<ClassificationMetrics> models;  // in their order; the ensemble last where asked for
-  double seconds = 0;                         // making batches included, loading models not
+  std::vector<ClassificationMetrics> models;
+  std::vector<MultiLabelMetrics> multi_label;
+  double seconds = 0;  // making batches included, loading models not
   int64_t samples = 0;
 };
 
+// Error{shape} unless the model has one input, which takes the data's images.
+void check_images(const Graph& graph, const Dataset& data);
+
 // The graphs are prepared for inference (passes/for_inference.h). Error{shape} when a model does not take the data's
-// images or has fewer outputs than the data has classes.
+// images or has fewer outputs than the data has classes (multi-label: not just as many).
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options = {});
 
 }  // namespace pare

@@ -1,0 +1,156 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "command.h"
+#include "pare/core/error.h"
+#include "pare/data/image.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
+#include "pare/workflow/explain.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class Explain : public Command {
+ public:
+  std::string_view name() const override { return "explain"; }
+  std::string_view summary() const override {
+    return "Heat maps of what a model looks at, or of two models side by side";
+  }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("model", model_, "an ONNX file, or weights with --arch");
+    options.positional("images", images_, "PNG or JPEG files; or take --data", false);
+    options.field("output", output_, "directory for the pictures");
+    options.field("compare", compare_, "a second model, whose map is put beside and compared");
+    options.field("class", class_,
+                  "class to explain, by number or name (default: the top one; of multi-label data those present)");
+    options.field("count", count_, "images of --data");
+    attribution_.describe(options);
+    data_.describe(options);
+    model_options_.describe(options);
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the directory for the pictures");
+    if (images_.empty() == data_.data.empty())
+      throw Error(ErrorKind::usage, "explain", "give either image files or --data");
+    check_directory(session);
+    attribution_.seed = static_cast<uint64_t>(session.common.seed);
+    const Model model = load(session, model_);
+    const Model other = compare_.empty() ? Model{} : load(session, compare_);
+    ExplainInput input = subjects(model.graph);
+    if (!class_.empty()) {
+      const int64_t wanted = find_class(class_, input.class_names);
+      for (auto& classes : input.classes) classes = {wanted};
+    }
+    std::error_code failed;
+    fs::create_directories(output_, failed);
+    if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
+    return write(session, model.graph, compare_.empty() ? nullptr : &other.graph, input);
+  }
+
+ private:
+  void check_directory(const Session& session) const {
+    std::error_code ignored;
+    if (fs::exists(output_, ignored) && !fs::is_directory(output_, ignored))
+      throw Error(ErrorKind::file, output_, "is not a directory");
+    if (!session.common.force && fs::is_directory(output_, ignored) && !fs::is_empty(output_, ignored))
+      throw Error(ErrorKind::usage, output_, "is not empty; give --force to write into it");
+  }
+
+  Model load(Session& session, const std::string& path) const {
+    Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
+    return model;
+  }
+
+  ExplainInput subjects(const Graph& model) const {
+    if (!images_.empty()) return read_explain_input(images_, model, data_.mean, data_.std);
+    if (count_ < 1) throw Error(ErrorKind::usage, "--count", "expected at least 1, found {}", count_);
+    DataChoice choice = data_;
+    if (choice.limit == 0) choice.limit = count_;
+    const Dataset data = choice.load(model);
+    check_images(model, data);
+    return make_explain_input(data, count_);
+  }
+
+  nlohmann::json write(Session& session, const Graph& model, const Graph* other, const ExplainInput& input) const {
+    std::vector<std::string> heading = {"image", "class", "score", "file"};
+    if (other != nullptr) heading.insert(heading.begin() + 3, {"other score", "cosine", "rank correlation"});
+    Table table(heading);
+    auto list = nlohmann::json::array();
+    int64_t zeros = 0;
+    double worst = -1;
+    Progress bar("explaining", session.common.verbosity());
+    explain(model, other, input, attribution_, [&](const Explanation& e) {
+      const std::string class_name = class_text(e.class_index, input);
+      const fs::path path = fs::path(output_) / file_name(fmt::format("{}-{}.png", input.names[e.image], class_name));
+      write_png(path, e.picture);
+      std::vector<std::string> row = {input.names[e.image], class_name, number(e.score), path.string()};
+      nlohmann::json entry = {{"image", input.names[e.image]},
+                              {"class", e.class_index},
+                              {"class_name", class_name},
+                              {"score", e.score},
+                              {"zero", e.zero},
+                              {"file", path.string()}};
+      if (other != nullptr) {
+        row.insert(row.begin() + 3, {number(e.other_score), number(e.cosine), number(e.rank_correlation)});
+        entry["other_score"] = e.other_score;
+        entry["cosine"] = e.cosine;
+        entry["rank_correlation"] = e.rank_correlation;
+      }
+      if (!std::isnan(e.conservation_error)) {
+        entry["conservation_error"] = e.conservation_error;
+        worst = std::max(worst, e.conservation_error);
+      }
+      zeros += e.zero;
+      table.add(row);
+      list.push_back(entry);
+      bar.update(static_cast<int64_t>(e.image) + 1, input.images.size(0));
+    });
+    session.print("{}", table.text());
+    if (worst >= 0) session.print("\nrelevance is conserved to {:.2g} of the score at the worst\n", worst);
+    if (zeros > 0) session.say("note: {} maps are all zero: nothing speaks for the class\n", zeros);
+    nlohmann::json result = {{"model", model_},      {"method", attribution_.method},
+                             {"explanations", list}, {"mean", input.mean},
+                             {"std", input.std},     {"zero_maps", zeros}};
+    if (other != nullptr) result["compare"] = compare_;
+    return result;
+  }
+
+  static std::string number(double value) { return fmt::format("{:.4f}", value); }
+
+  static std::string class_text(int64_t index, const ExplainInput& input) {
+    const auto place = static_cast<size_t>(index);
+    return place < input.class_names.size() ? input.class_names[place] : std::to_string(index);
+  }
+
+  static std::string file_name(std::string text) {
+    for (char& c : text)
+      if (c == '/' || c == '\\' || c == ' ' || c == '\0') c = '_';
+    return text;
+  }
+
+  std::string model_;
+  std::vector<std::string> images_;
+  std::string output_;
+  std::string compare_;
+  std::string class_;
+  int64_t count_ = 8;
+  AttributionOptions attribution_;
+  DataChoice data_;
+  ModelOptions model_options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_explain() { return std::make_unique<Explain>(); }
+
+}  // namespace pare::cli

@@ -1,0 +1,150 @@
+#include "pare/workflow/prune.h"
+#include "command.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/workflow/line_plot.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Prune : public Command {
+ public:
+  std::string_view name() const override { return "prune"; }
+  std::string_view summary() const override {
+    return "Remove channels, and let the kept ones take over from them (neuron merging and past it)";
+  }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("model", model_, "an ONNX file, or weights with --arch", false);
+    options.field("output", output_, "file to write, .onnx or .safetensors");
+    prune_.describe(options);
+    options.field("scan", scan_, "FILE.svg: instead, plot accuracy against the fraction removed of each group alone");
+    options.field("opset", opset_, "ONNX opset to write (0: the input's)");
+    model_options_.describe(options);
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (scan_.empty() == output_.empty())
+      throw Error(ErrorKind::usage, "-o", "name the file to write with -o, or the plot with --scan");
+    if (!output_.empty()) check_output(output_, session.common.force);
+    if (!scan_.empty()) check_writable(scan_, session.common.force);
+    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    prune_.seed = static_cast<uint64_t>(session.common.seed);
+    Progress bar("pruning", session.common.verbosity());
+    prune_.progress = [&](const std::string&, int64_t done, int64_t all) { bar.update(done, all); };
+    return scan_.empty() ? prune_model(session, model) : scan_model(session, model);
+  }
+
+ private:
+  static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
+    nlohmann::json result = {{"model", model},
+                             {"parameters", measured.cost.parameters},
+                             {"macs", measured.cost.macs},
+                             {"bytes", measured.cost.bytes}};
+    if (measured.metrics)
+      result["metrics"] = {
+          {"top1", measured.metrics->top1()}, {"top5", measured.metrics->top5()}, {"loss", measured.metrics->loss()}};
+    return result;
+  }
+
+  nlohmann::json prune_model(Session& session, const Model& model) {
+    PruneResult result = prune(model.graph, prune_, model_options_.shapes());
+    for (const auto& note : result.notes) session.say("note: {}\n", note);
+    result.graph.metadata["pare.version"] = kVersion;
+    result.graph.metadata["pare.recipe"] = session.recipe.dump();
+    if (!model_.empty()) result.graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
+    const int64_t opset = opset_ != 0 ? opset_ : model.graph.source_opset != 0 ? model.graph.source_opset : 13;
+    for (const auto& note : save_model(result.graph, output_, {.opset = opset, .force = session.common.force}))
+      session.say("note: {}\n", note);
+    print(session, result);
+    auto groups = nlohmann::json::array();
+    for (const auto& group : result.groups)
+      groups.push_back({{"name", group.name},
+                        {"total", group.total},
+                        {"kept", group.kept},
+                        {"reason", group.reason},
+                        {"compensation", group.compensation}});
+    return {{"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
+            {"after", measured_json(output_, result.after)},
+            {"groups", groups},
+            {"notes", result.notes},
+            {"seconds",
+             {{"total", result.seconds},
+              {"method", result.method_seconds},
+              {"images", result.image_seconds},
+              {"loading", model.seconds}}}};
+  }
+
+  void print(Session& session, const PruneResult& result) const {
+    Table groups({"channel group", "kept", "of", "compensation", "why"});
+    for (const auto& group : result.groups)
+      groups.add(
+          {group.name, std::to_string(group.kept), std::to_string(group.total), group.compensation, group.reason});
+    session.print("{}\n", groups.text());
+    const auto share = [](int64_t after, int64_t before) {
+      return fmt::format("{:.1f} %",
+                         before == 0 ? 0.0 : 100.0 * static_cast<double>(before - after) / static_cast<double>(before));
+    };
+    Table sizes({"", "before", "after", "removed"});
+    const ModelCost& a = result.before.cost;
+    const ModelCost& b = result.after.cost;
+    sizes.add({"parameters", with_commas(a.parameters), with_commas(b.parameters), share(b.parameters, a.parameters)});
+    sizes.add({"MACs", with_commas(a.macs), with_commas(b.macs), share(b.macs, a.macs)});
+    int64_t total = 0;
+    int64_t kept = 0;
+    for (const auto& group : result.groups) total += group.total, kept += group.kept;
+    sizes.add({"channels", with_commas(total), with_commas(kept), share(kept, total)});
+    if (result.before.metrics)
+      sizes.add({"top-1", fmt::format("{:.4f}", result.before.metrics->top1()),
+                 fmt::format("{:.4f}", result.after.metrics->top1()), ""});
+    session.print("{}\n{} written; {} in {:.2f} s\n", sizes.text(), output_, prune_.compensate, result.method_seconds);
+  }
+
+  nlohmann::json scan_model(Session& session, const Model& model) {
+    const Scan result = scan(model.graph, prune_, model_options_.shapes());
+    LinePlot plot{.title = fmt::format("{} with {}", model_.empty() ? model_options_.arch : model_, prune_.compensate),
+                  .x = "fraction of channels removed",
+                  .y = "top-1 accuracy"};
+    auto curves = nlohmann::json::array();
+    std::vector<std::string> heading = {"channel group"};
+    for (int i = 1; i <= 9; ++i) heading.push_back(fmt::format("{:.1f}", 0.1 * i));
+    Table table(heading);
+    for (const auto& curve : result.curves) {
+      std::vector<std::string> row(heading.size());
+      row[0] = curve.name;
+      for (size_t i = 0; i < curve.ratios.size(); ++i)
+        row[static_cast<size_t>(curve.ratios[i] * 10 + 0.5)] = fmt::format("{:.4f}", curve.top1[i]);
+      table.add(row);
+      LineSeries series{.name = curve.name, .x = curve.ratios, .y = curve.top1};
+      series.x.insert(series.x.begin(), 0.0);
+      series.y.insert(series.y.begin(), result.before);
+      plot.series.push_back(std::move(series));
+      curves.push_back({{"name", curve.name}, {"ratios", curve.ratios}, {"top1", curve.top1}});
+    }
+    write_file_atomically(scan_, [&](std::ostream& out) { out << to_svg(plot); });
+    session.print("before: {:.4f}\n{}", result.before, table.text());
+    auto left = nlohmann::json::array();
+    for (const auto& group : result.left) {
+      session.print("{}: left alone, {}\n", group.name, group.reason);
+      left.push_back({{"name", group.name}, {"total", group.total}, {"reason", group.reason}});
+    }
+    return {{"before", result.before}, {"curves", curves}, {"left", left}, {"plot", scan_}};
+  }
+
+  std::string model_;
+  std::string output_;
+  std::string scan_;
+  PruneOptions prune_;
+  int64_t opset_ = 13;
+  ModelOptions model_options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_prune() { return std::make_unique<Prune>(); }
+
+}  // namespace pare::cli

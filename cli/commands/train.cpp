@@ -1,0 +1,135 @@
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include "command.h"
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
+#include "pare/workflow/model.h"
+#include "pare/workflow/train.h"
+#include "training.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Train : public Command {
+ public:
+  std::string_view name() const override { return "train"; }
+  std::string_view summary() const override { return "Train an architecture, or fine-tune a model, on a data set"; }
+
+  void describe(OptionVisitor& options) override {
+    options.field("model", model_, "fine-tune this model instead of an architecture's initial values");
+    model_options_.describe(options);
+    data_.describe(options);
+    options.field("output", output_, "file to write: .onnx or .safetensors");
+    training_.describe(options);
+    options.field("opset", opset_, "ONNX opset to write");
+  }
+
+  nlohmann::json run(Session& session) override {
+    const auto start = std::chrono::steady_clock::now();
+    if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the file to write");
+    if (model_.empty() && model_options_.arch.empty())
+      throw Error(ErrorKind::usage, "--arch", "name an architecture, or a model to fine-tune by --model");
+    training_.train.seed = static_cast<uint64_t>(session.common.seed);
+    const Model model = load_for(session);
+    DataChoice choice = data_;
+    choice.split = "train";
+    const Dataset data = choice.load(model.graph);
+    // A run that is done already may find its own output.
+    TrainingJob job;
+    job.begin = [&](bool done) { check_output(output_, done || session.common.force); };
+    const TrainingOutcome outcome = train_with_feedback(session, model.graph, data, training_, std::move(job));
+    if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
+      session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
+    else
+      save(session, outcome.graph);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    return report(session, outcome, seconds.count());
+  }
+
+ private:
+  // An architecture takes the data's images and classes where the options do not say otherwise.
+  Model load_for(Session& session) {
+    if (model_.empty()) {
+      DataChoice sample = data_;
+      sample.split = "train";
+      sample.limit = 1;
+      const Dataset data = sample.load({});
+      if (model_options_.image.empty()) model_options_.image = {data.channels(), data.height(), data.width()};
+      if (model_options_.classes == ModelOptions{}.classes)
+        model_options_.classes = static_cast<int64_t>(data.classes.size());
+    }
+    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}: {}\n", model_, note);
+    return model;
+  }
+
+  void save(Session& session, Graph graph) const {
+    graph.metadata["pare.version"] = kVersion;
+    graph.metadata["pare.recipe"] = session.recipe.dump();
+    if (!model_.empty()) graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
+    for (const auto& note : save_model(graph, output_, {.opset = opset_, .force = true}))
+      session.say("note: {}\n", note);
+  }
+
+  nlohmann::json report(Session& session, const TrainingOutcome& outcome, double seconds) const {
+    const ModelCost cost = cost_of(outcome.graph);
+    const auto& history = outcome.state.history;
+    nlohmann::json result = {
+        {"output", output_},           {"run", outcome.run.path.string()},   {"epochs", history.size()},
+        {"steps", outcome.state.step}, {"resumed_at", outcome.resumed_at},   {"parameters", cost.parameters},
+        {"macs", cost.macs},           {"history", nlohmann::json::array()}, {"seconds", {{"total", seconds}}}};
+    double training = 0;
+    for (const auto& epoch : history) {
+      result["history"].push_back(epoch.json());
+      training += epoch.seconds;
+    }
+    result["seconds"]["training"] = training;
+    Table table({"model", "top1", "loss", "parameters", "MACs", "training"});
+    std::string top1 = "-";
+    std::string loss = "-";
+    if (const auto metrics = test_metrics(outcome.graph)) {
+      result["metrics"] = {{"top1", metrics->top1()}, {"top5", metrics->top5()}, {"loss", metrics->loss()}};
+      top1 = fmt::format("{:.4f}", metrics->top1());
+      loss = fmt::format("{:.4f}", metrics->loss());
+    }
+    table.add({output_, top1, loss, with_commas(cost.parameters), with_commas(cost.macs),
+               fmt::format("{} epochs, {:.1f} s", history.size(), training)});
+    session.print("{}", table.text());
+    return result;
+  }
+
+  // On the test split, where the data has one.
+  std::optional<ClassificationMetrics> test_metrics(const Graph& graph) const {
+    DataChoice choice = data_;
+    choice.split = "test";
+    choice.limit = 0;
+    std::optional<Dataset> data;
+    try {
+      data = choice.load(graph);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::file) throw;
+      return std::nullopt;
+    }
+    return evaluate({graph}, *data).models.at(0);
+  }
+
+  std::string model_;
+  ModelOptions model_options_;
+  DataChoice data_;
+  std::string output_;
+  TrainingOptions training_;
+  int64_t opset_ = 13;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_train() { return std::make_unique<Train>(); }
+
+}  // namespace pare::cli

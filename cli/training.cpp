@@ -1,0 +1,57 @@
+#include "training.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "pare/core/error.h"
+#include "pare/core/interrupt.h"
+
+namespace pare::cli {
+
+namespace {
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
+  return whole >= 3600 ? fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60)
+                       : fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string epoch_text(const EpochReport& report, int64_t epochs, double left) {
+  std::string text = fmt::format("epoch {}/{}  loss {:.4f}", report.epoch, epochs, report.loss);
+  if (report.penalty != 0) text += fmt::format("  penalty {:.4g}", report.penalty);
+  if (!std::isnan(report.accuracy)) text += fmt::format("  accuracy {:.4f}", report.accuracy);
+  if (!std::isnan(report.validation)) text += fmt::format("  validation {:.4f}", report.validation);
+  return text + fmt::format("  {:.0f} images/s  {:.1f} s  {} left", report.images_per_second, report.seconds,
+                            clock_text(left));
+}
+
+}  // namespace
+
+TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const Dataset& data,
+                                    const TrainingOptions& options, TrainingJob job) {
+  const InterruptWatch watch;
+  const int64_t epochs = options.train.epochs;
+  Progress bar("training", session.common.verbosity());
+  job.on_step = [&](const StepReport& report) {
+    const auto samples = static_cast<double>(report.sums.samples);
+    bar.update(report.at.step, report.at.steps,
+               fmt::format("epoch {}/{}  loss {:.4f}  {:.0f} images/s", report.epoch, epochs,
+                           report.sums.loss / samples, samples / std::max(report.sums.seconds, 1e-9)));
+  };
+  job.on_epoch = [&](const EpochReport& report) {
+    bar.clear();
+    session.say("{}\n", epoch_text(report, epochs, report.seconds * static_cast<double>(epochs - report.epoch)));
+    auto event = report.json();
+    event["event"] = "epoch";
+    session.log(event);
+  };
+  job.stop = [&] { return watch.interrupted(); };
+  try {
+    return run_training(graph, data, options, job);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::interrupted) throw;
+    throw Error(ErrorKind::interrupted, error.where(), "{}; the same command goes on from there", error.message());
+  }
+}
+
+}  // namespace pare::cli

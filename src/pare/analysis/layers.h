@@ -1,0 +1,43 @@
+// Linear layers: nodes that multiply their input by a constant weight, seen alike whatever operator they are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+
+namespace pare {
+
+// A Conv, ConvTranspose, Gemm or MatMul whose second operand is a constant.
+struct Layer {
+  size_t node = 0;
+  int64_t groups = 1;
+  int64_t out_axis = 0;     // of the weight: makes channels
+  int64_t in_axis = 1;      // of the weight: sums over channels
+  int64_t value_axis = 1;   // of the layer's input and output: 1, or −1 for matrix products
+  bool transposed = false;  // ConvTranspose
+};
+std::optional<Layer> layer_of(const Graph& graph, size_t node);
+
+// The only node that reads the first output of `node`, unless that output is read elsewhere too or is a graph output.
+std::optional<size_t> only_reader(const Graph& graph, const Usage& usage, size_t node);
+
+// Parameters of a BatchNormalization, in double.
+struct NormParameters {
+  at::Tensor gamma, beta, mean, sigma;  // σ = sqrt(var + ε)
+};
+// Nothing when the node is no BatchNormalization with constant parameters, or normalises by its batch.
+std::optional<NormParameters> norm_parameters(const Graph& graph, size_t node);
+
+// Gives input `input` of the node another constant. Where the node alone reads the old one its name stays, else there
+// is a new name.
+void replace_constant(Graph& graph, size_t node, size_t input, const at::Tensor& value);
+
+// Adds `offset` [out channels] to what the layer gives: to its bias, or else to the running mean of the batch norm that
+// alone reads it, or else to the constant that is alone added to it, or else to a new bias (MatMul: a new Add).
+void add_offset(Graph& graph, const Layer& layer, const at::Tensor& offset);
+
+}  // namespace pare

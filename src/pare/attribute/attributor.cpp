@@ -1,0 +1,249 @@
+#include "pare/attribute/attributor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "pare/attribute/cam.h"
+#include "pare/attribute/excitation.h"
+#include "pare/attribute/explained.h"
+#include "pare/attribute/gradients.h"
+#include "pare/attribute/lrp.h"
+#include "pare/attribute/rap.h"
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+#include "pare/passes/for_inference.h"
+
+namespace pare {
+
+void AttributionOptions::describe(OptionVisitor& visitor) {
+  visitor.field("method", method, "attribution method", attribution_methods());
+  visitor.field("layer", layer, "layer that the map is taken at; 'input' for the image (default: as the method needs)");
+  visitor.field("lrp", lrp, "lrp: rules of the layers", lrp_presets());
+  visitor.field("steps", steps, "ig: points on the way from black");
+  visitor.field("samples", samples, "smoothgrad: noisy copies");
+  visitor.field("noise", noise, "smoothgrad: deviation of the noise, of the image's range");
+}
+
+const std::vector<std::string>& attribution_methods() {
+  static const std::vector<std::string> names = {"gradcam",          "hirescam", "gradcam++",  "gradient",
+                                                 "input-x-gradient", "ig",       "smoothgrad", "ebp",
+                                                 "contrastive-ebp",  "lrp",      "rap"};
+  return names;
+}
+
+namespace {
+
+std::optional<CamKind> cam_kind(const std::string& method) {
+  if (method == "gradcam") return CamKind::grad;
+  if (method == "hirescam") return CamKind::hires;
+  if (method == "gradcam++") return CamKind::grad_plus_plus;
+  return std::nullopt;
+}
+
+bool walks(const std::string& method) {
+  return method == "ebp" || method == "contrastive-ebp" || method == "lrp" || method == "rap";
+}
+
+enum class Collapse { sum, positive, largest };
+
+// The channels of [P, C, h, w] in one.
+at::Tensor collapsed(const at::Tensor& attribution, Collapse how) {
+  if (attribution.dim() != 4)
+    throw Error(ErrorKind::shape, "attribution", "a layer of {} has no spatial extent",
+                fmt::join(attribution.sizes(), "x"));
+  if (how == Collapse::largest) return attribution.abs().amax(1);
+  const at::Tensor sum = attribution.sum(1);
+  return how == Collapse::positive ? sum.clamp_min(0) : sum;
+}
+
+}  // namespace
+
+at::Tensor Attribution::errors() const {
+  if (!relevance.defined()) return {};
+  const at::Tensor wanted = expected.to(at::kDouble);
+  return ((relevance.to(at::kDouble) - wanted).abs() / wanted.abs()).masked_fill(wanted.eq(0), 0);
+}
+
+double Attribution::largest_error() const {
+  const at::Tensor each = errors();
+  return each.defined() && each.numel() > 0 ? each.max().item<double>() : std::nan("");
+}
+
+double Attribution::mean_error() const {
+  const at::Tensor each = errors();
+  return each.defined() && each.numel() > 0 ? each.mean().item<double>() : std::nan("");
+}
+
+struct Attributor::State {
+  State(const Graph& model, AttributionOptions wanted)
+      : options(std::move(wanted)), graph(explained_graph(model)), cam(cam_kind(options.method)) {
+    const auto& names = attribution_methods();
+    if (std::find(names.begin(), names.end(), options.method) == names.end())
+      throw Error(ErrorKind::usage, "method", "unknown method '{}', expected one of {}", options.method,
+                  fmt::join(names, ", "));
+    const bool at_layer = cam || options.method.ends_with("ebp");
+    layer = !options.layer.empty() ? find_value(graph, options.layer)
+            : at_layer             ? last_spatial_activation(graph)
+                                   : graph.inputs[0].name;
+    if (!cam && !walks(options.method) && layer != graph.inputs[0].name)
+      throw Error(ErrorKind::usage, "layer", "{} explains the input, not '{}'", options.method, options.layer);
+    if (options.method == "lrp") lrp_preset(options.lrp);
+    if (cam && layer == graph.inputs[0].name)
+      throw Error(ErrorKind::usage, "layer", "{} needs a layer, not the input", options.method);
+    if (cam) {
+      Cut cut = cut_behind(graph, layer);
+      front.emplace(for_inference(cut.front));
+      back.emplace(std::move(cut.back));
+    } else {
+      whole.emplace(graph);
+    }
+  }
+
+  // Only the part behind the layer is differentiated.
+  Attribution explain_by_cam(const at::Tensor& images, const at::Tensor& rows, at::Tensor classes) const {
+    std::vector<at::Tensor> boundary;
+    {
+      const at::NoGradGuard no_grad;
+      boundary = front->run({&images, 1}).outputs;
+    }
+    Attribution out;
+    if (rows.defined()) {  // the scores of all images, then the pairs
+      const at::NoGradGuard no_grad;
+      out.scores = back->run(boundary).outputs.at(0).flatten(1);
+      for (auto& value : boundary) value = value.index_select(0, rows);
+    }
+    const at::AutoGradMode recording(true);
+    const at::Tensor A = boundary[0].contiguous().detach().requires_grad_();
+    boundary[0] = A;
+    const at::Tensor scores = back->run(boundary).outputs.at(0).flatten(1);
+    if (!rows.defined()) out.scores = scores.detach();
+    out.classes = classes.defined() ? classes : top_classes(scores.detach());
+    class_scores(scores, out.classes).sum().backward();
+    if (!A.grad().defined()) throw Error(ErrorKind::usage, layer, "the scores do not depend on it");
+    const at::NoGradGuard no_grad;
+    out.maps = class_activation_map(A.detach(), A.grad(), *cam);
+    return out;
+  }
+
+  Attribution explain_by_gradient(const at::Tensor& images, const at::Tensor& x, const at::Tensor& rows,
+                                  const at::Tensor& classes, const std::vector<int64_t>& picture) const {
+    Attribution out = with_scores(images, rows, classes);
+    at::Tensor attribution;
+    Collapse how = Collapse::sum;
+    if (options.method == "gradient") {
+      attribution = input_gradient(*whole, x, out.classes);
+      how = Collapse::largest;
+    } else if (options.method == "smoothgrad") {
+      attribution = smooth_gradient(*whole, x, out.classes,
+                                    {.samples = options.samples, .noise = options.noise, .seed = options.seed});
+      how = Collapse::largest;
+    } else if (options.method == "input-x-gradient") {
+      attribution = input_x_gradient(*whole, x, out.classes);
+    } else {
+      const Integrated integrated = integrated_gradients(*whole, x, out.classes, {.steps = options.steps});
+      attribution = integrated.attribution;
+      out.relevance = attribution.flatten(1).sum(1);
+      out.expected = out.relevance - integrated.delta;
+    }
+    out.maps = collapsed(as_picture(attribution, picture), how);
+    return out;
+  }
+
+  Attribution explain_by_walk(const at::Tensor& images, const at::Tensor& x, const at::Tensor& rows,
+                              const at::Tensor& classes, const std::vector<int64_t>& picture) const {
+    const at::NoGradGuard no_grad;
+    RunOptions run;
+    for (const auto& node : graph.nodes)
+      for (const auto& output : node.outputs)
+        if (!output.empty()) run.taps.push_back(output);
+    RunResult values = whole->run({&x, 1}, run);
+    values.tapped[graph.inputs[0].name] = x;
+    const at::Tensor pair_scores = values.outputs.at(0).flatten(1);
+    Attribution out;
+    out.scores = rows.defined() ? whole->run({&images, 1}).outputs.at(0).flatten(1) : pair_scores;
+    out.classes = classes.defined() ? classes : top_classes(pair_scores);
+    const at::Tensor score = class_scores(pair_scores, out.classes);
+    const at::Tensor one = at::zeros_like(pair_scores).scatter(1, out.classes.unsqueeze(1), 1.0);
+    const auto walk = [&](const at::Tensor& start, const LinearRule& rule) {
+      return walk_back(graph, values.tapped, start.reshape(values.outputs[0].sizes()), layer, rule);
+    };
+    at::Tensor R;
+    Collapse how = Collapse::sum;
+    if (options.method == "lrp") {
+      R = walk(one * score.unsqueeze(1), lrp_rule(lrp_preset(options.lrp)));
+    } else if (options.method == "rap") {
+      R = walk(one, rap_rule());
+      how = Collapse::positive;
+    } else {
+      R = walk(one, excitation_rule());
+    }
+    out.relevance = R.flatten(1).sum(1);
+    out.expected = options.method == "ebp" || options.method == "contrastive-ebp" ? at::ones_like(score) : score;
+    if (options.method == "contrastive-ebp") {
+      R = R - walk(one, excitation_rule(/*opposite=*/true));
+      how = Collapse::positive;
+    }
+    // Evidence for a negative score is evidence against the class.
+    if (options.method == "lrp") R = R * at::where(score.lt(0), -1.0, 1.0).to(R.dtype()).reshape(first_axis(R));
+    out.maps = collapsed(layer == graph.inputs[0].name ? as_picture(R, picture) : R, how);
+    return out;
+  }
+
+  Attribution with_scores(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
+    const at::NoGradGuard no_grad;
+    Attribution out;
+    out.scores = whole->run({&images, 1}).outputs.at(0).flatten(1);
+    out.classes = classes;
+    if (!classes.defined()) out.classes = top_classes(rows.defined() ? out.scores.index_select(0, rows) : out.scores);
+    return out;
+  }
+
+  static std::vector<int64_t> first_axis(const at::Tensor& t) {
+    std::vector<int64_t> dims(static_cast<size_t>(t.dim()), 1);
+    dims[0] = -1;
+    return dims;
+  }
+
+  // Inputs that were flattened for the model become pictures again.
+  static at::Tensor as_picture(const at::Tensor& attribution, const std::vector<int64_t>& picture) {
+    return attribution.reshape({attribution.size(0), picture[0], picture[1], picture[2]});
+  }
+
+  AttributionOptions options;
+  Graph graph;
+  std::optional<CamKind> cam;
+  std::string layer;
+  std::optional<Program> whole, front, back;
+};
+
+Attributor::Attributor(const Graph& model, AttributionOptions options)
+    : state_(std::make_unique<const State>(model, std::move(options))) {}
+Attributor::~Attributor() = default;
+Attributor::Attributor(Attributor&&) noexcept = default;
+
+const std::string& Attributor::layer() const { return state_->layer; }
+const AttributionOptions& Attributor::options() const { return state_->options; }
+
+Attribution Attributor::explain(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
+  const auto& dims = state_->graph.inputs[0].dims;
+  at::Tensor input = dims && dims->size() == 2 ? images.flatten(1) : images;
+  if (input.scalar_type() != state_->graph.inputs[0].dtype) input = input.to(state_->graph.inputs[0].dtype);
+  std::vector<int64_t> picture = {1, 1, input.numel() / std::max<int64_t>(input.size(0), 1)};
+  if (images.dim() == 4) picture = {images.size(1), images.size(2), images.size(3)};
+  if (state_->cam) return state_->explain_by_cam(input, rows, classes);
+  const at::Tensor x = rows.defined() ? input.index_select(0, rows) : input;
+  return walks(state_->options.method) ? state_->explain_by_walk(input, x, rows, classes, picture)
+                                       : state_->explain_by_gradient(input, x, rows, classes, picture);
+}
+
+at::Tensor resize_maps(const at::Tensor& maps, int64_t height, int64_t width) {
+  if (maps.size(1) == height && maps.size(2) == width) return maps;
+  return at::upsample_bilinear2d(maps.unsqueeze(1), {height, width}, /*align_corners=*/false).squeeze(1);
+}
+
+}  // namespace pare

@@ -1,0 +1,41 @@
+// A model as attribution methods see it: which value holds the class scores, which layer a map is taken at, and the
+// graph in two parts around that layer.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+
+namespace pare {
+
+// The graph with batch norms folded and one output: the scores in front of a final Softmax, LogSoftmax or Sigmoid.
+// Error{shape} when it has not exactly one input. The function of what is kept is unchanged.
+Graph explained_graph(const Graph& graph);
+
+// The value of the last activation on the way to the scores that still has a spatial extent (height or width above 1);
+// without one, the last such value of any other layer. Error{shape} when there is none.
+std::string last_spatial_activation(const Graph& graph);
+// The last value with a spatial extent of all, pools included: where compression matches maps.
+std::string last_spatial_value(const Graph& graph);
+
+// A value by its own name or by its node's; "input" is the graph's input. Error{usage} when there is none.
+std::string find_value(const Graph& graph, const std::string& name);
+
+// The nodes up to the one that makes `value`, and the rest. `back` reads the values of `boundary`, of which `value` is
+// the first, in this order; `front` gives them.
+struct Cut {
+  Graph front, back;
+  std::vector<std::string> boundary;
+};
+Cut cut_behind(const Graph& graph, const std::string& value);
+
+// int64 [N]: the class with the largest score of each row.
+at::Tensor top_classes(const at::Tensor& scores);
+// [N]: the score of each row's class. Error{usage} for a class out of range.
+at::Tensor class_scores(const at::Tensor& scores, const at::Tensor& classes);
+
+}  // namespace pare

@@ -1,0 +1,109 @@
+#include "pare/attribute/lrp.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "pare/core/error.h"
+
+namespace pare {
+
+namespace {
+
+at::Tensor positive_part(const at::Tensor& t) { return t.clamp_min(0); }
+at::Tensor negative_part(const at::Tensor& t) { return t.clamp_max(0); }
+
+at::Tensor epsilon_rule(const LinearStep& l, const at::Tensor& R, double epsilon) {
+  return share(l, {{l.x, l.weight}}, R, l.bias, epsilon);
+}
+
+at::Tensor gamma_rule(const LinearStep& l, const at::Tensor& R, double gamma, double epsilon) {
+  const auto favoured = [&](const at::Tensor& t) { return t.defined() ? t + gamma * positive_part(t) : t; };
+  return share(l, {{l.x, favoured(l.weight)}}, R, favoured(l.bias), epsilon);
+}
+
+at::Tensor alpha_beta_rule(const LinearStep& l, const at::Tensor& R, double alpha, double beta) {
+  const at::Tensor xp = positive_part(l.x), xn = negative_part(l.x), wp = positive_part(l.weight),
+                   wn = negative_part(l.weight);
+  const bool is_signed = xn.lt(0).any().item<bool>();
+  std::vector<Operand> raising = {{xp, wp}}, lowering = {{xp, wn}};
+  if (is_signed) {
+    raising.push_back({xn, wn});
+    lowering.push_back({xn, wp});
+  }
+  const at::Tensor shares = alpha * share(l, raising, R);
+  return beta == 0 ? shares : shares - beta * share(l, lowering, R);
+}
+
+at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& x) {
+  if (x.dim() < 2 || (values.size() != 1 && static_cast<int64_t>(values.size()) != x.size(1)))
+    throw Error(ErrorKind::shape, "lrp", "{} bounds for an input of {}", values.size(), fmt::join(x.sizes(), "x"));
+  std::vector<int64_t> dims(static_cast<size_t>(x.dim()), 1);
+  dims[1] = -1;
+  return at::tensor(values, x.options()).reshape(dims).expand_as(x);
+}
+
+at::Tensor box_rule(const LinearStep& l, const at::Tensor& R, const LrpOptions& options) {
+  const Bounds image = bounds_of_images(l.x);
+  return box_shares(l, R, options.low.empty() ? image.low : per_channel(options.low, l.x),
+                    options.high.empty() ? image.high : per_channel(options.high, l.x));
+}
+
+}  // namespace
+
+Bounds bounds_of_images(const at::Tensor& x) {
+  std::vector<int64_t> dims(static_cast<size_t>(x.dim()), 1);
+  dims[0] = -1;
+  const at::Tensor flat = x.flatten(1);
+  return {flat.amin(1).reshape(dims).expand_as(x), flat.amax(1).reshape(dims).expand_as(x)};
+}
+
+at::Tensor box_shares(const LinearStep& l, const at::Tensor& R, const at::Tensor& low, const at::Tensor& high) {
+  return share(l, {{l.x, l.weight}, {-low, positive_part(l.weight)}, {-high, negative_part(l.weight)}}, R);
+}
+
+LinearRule lrp_rule(const LrpOptions& options) {
+  for (const LrpLayer* layer : {&options.dense, &options.convolution, &options.first})
+    if (layer->rule == LrpRule::alpha_beta && std::abs(layer->alpha - layer->beta - 1) > 1e-9)
+      throw Error(ErrorKind::usage, "lrp", "alpha {} and beta {} do not differ by 1", layer->alpha, layer->beta);
+  return [options](const LinearStep& l, const at::Tensor& R) {
+    const LrpLayer& layer = l.first && l.layer()          ? options.first
+                            : l.kind == LinearKind::dense ? options.dense
+                                                          : options.convolution;
+    // Rules without biases let an added constant pass.
+    if (l.kind == LinearKind::shift && (layer.rule == LrpRule::alpha_beta || layer.rule == LrpRule::box))
+      return R.unsqueeze(0);
+    switch (layer.rule) {
+      case LrpRule::zero: return epsilon_rule(l, R, 0);
+      case LrpRule::epsilon: return epsilon_rule(l, R, layer.epsilon);
+      case LrpRule::gamma: return gamma_rule(l, R, layer.gamma, layer.epsilon);
+      case LrpRule::alpha_beta: return alpha_beta_rule(l, R, layer.alpha, layer.beta);
+      case LrpRule::box: return box_rule(l, R, options);
+    }
+    throw Error(ErrorKind::usage, "lrp", "unknown rule");
+  };
+}
+
+const std::vector<std::string>& lrp_presets() {
+  static const std::vector<std::string> names = {
+      "alpha1-beta0",     "zero", "epsilon", "gamma", "z-plus", "alpha2-beta1", "epsilon-plus", "epsilon-alpha2-beta1",
+      "epsilon-gamma-box"};
+  return names;
+}
+
+LrpOptions lrp_preset(const std::string& name) {
+  const LrpLayer zero{.rule = LrpRule::zero}, epsilon{.rule = LrpRule::epsilon}, gamma{.rule = LrpRule::gamma};
+  const LrpLayer plus{.alpha = 1, .beta = 0}, alpha2{.alpha = 2, .beta = 1}, box{.rule = LrpRule::box};
+  if (name == "alpha1-beta0") return {plus, plus, box, {}, {}};
+  if (name == "zero") return {zero, zero, zero, {}, {}};
+  if (name == "epsilon") return {epsilon, epsilon, epsilon, {}, {}};
+  if (name == "gamma") return {gamma, gamma, gamma, {}, {}};
+  if (name == "z-plus") return {plus, plus, plus, {}, {}};
+  if (name == "alpha2-beta1") return {alpha2, alpha2, alpha2, {}, {}};
+  if (name == "epsilon-plus") return {epsilon, plus, plus, {}, {}};
+  if (name == "epsilon-alpha2-beta1") return {epsilon, alpha2, alpha2, {}, {}};
+  if (name == "epsilon-gamma-box") return {epsilon, gamma, box, {}, {}};
+  throw Error(ErrorKind::usage, "lrp", "unknown preset '{}', expected one of {}", name, fmt::join(lrp_presets(), ", "));
+}
+
+}  // namespace pare

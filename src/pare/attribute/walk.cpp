@@ -1,0 +1,254 @@
+#include "pare/attribute/walk.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "pare/core/error.h"
+#include "pare/ops/op.h"
+
+namespace pare {
+
+namespace {
+
+using Names = std::set<std::string_view>;
+
+const Names kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
+const Names kAverages = {"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "Resize"};
+const Names kSums = {"Add", "Sub", "Sum", "Mean"};
+const Names kScales = {"Mul", "Div"};
+const Names kPassed = {"Relu",      "LeakyRelu",      "PRelu", "Elu",     "Selu",     "Celu",
+                       "Gelu",      "Sigmoid",        "Tanh",  "Mish",    "Softplus", "HardSigmoid",
+                       "HardSwish", "Softsign",       "Clip",  "Dropout", "Identity", "BatchNormalization",
+                       "Cast",      "ThresholdedRelu"};
+const Names kMoved = {"Flatten",      "Reshape",      "Squeeze", "Unsqueeze", "Transpose", "Slice",
+                      "Pad",          "Concat",       "Split",   "Expand",    "Tile",      "Gather",
+                      "DepthToSpace", "SpaceToDepth", "MaxPool", "Max",       "ReduceMax", "GlobalMaxPool"};
+const Names kGates = {"Sigmoid", "HardSigmoid", "Softmax", "Clip"};
+
+at::Tensor evaluate_node(const Node& node, const std::vector<at::Tensor>& inputs) {
+  return require_op(node).evaluate({.node = node, .inputs = inputs}).at(0);
+}
+
+at::Tensor leaf(const at::Tensor& x) { return x.detach().clone().requires_grad_(); }
+
+class RelevanceWalk {
+ public:
+  RelevanceWalk(const Graph& graph, const TensorMap& values, const LinearRule& rule)
+      : graph_(graph), values_(values), rule_(rule), usage_(usage_of(graph)) {
+    std::set<std::string>& made = computed_;
+    made.insert(graph.inputs.at(0).name);
+    for (const auto& node : graph.nodes)
+      if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](const auto& name) { return made.contains(name); }))
+        made.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  at::Tensor run(const at::Tensor& start, const std::string& to) {
+    relevance_[graph_.outputs.at(0).name] = start;
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const auto reached = [&](const auto& name) { return relevance_.contains(name); };
+      if (!std::any_of(node->outputs.begin(), node->outputs.end(), reached)) continue;
+      if (std::find(node->outputs.begin(), node->outputs.end(), to) != node->outputs.end()) break;
+      step(*node);
+    }
+    const auto found = relevance_.find(to);
+    if (found == relevance_.end()) throw Error(ErrorKind::usage, to, "the scores do not depend on it");
+    return found->second;
+  }
+
+ private:
+  const at::Tensor& value(const std::string& name) const {
+    if (graph_.is_constant(name)) return graph_.tensor(name);
+    return values_.at(name);
+  }
+  bool computed(const Node& node, size_t i) const { return node.has_input(i) && computed_.contains(node.inputs[i]); }
+  std::vector<size_t> computed_inputs(const Node& node) const {
+    std::vector<size_t> list;
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (computed(node, i)) list.push_back(i);
+    return list;
+  }
+  std::vector<at::Tensor> inputs(const Node& node) const {
+    std::vector<at::Tensor> list;
+    for (const auto& name : node.inputs) list.push_back(name.empty() ? at::Tensor() : value(name));
+    return list;
+  }
+
+  void add(const Node& node, size_t i, const at::Tensor& relevance) {
+    auto& sum = relevance_[node.inputs[i]];
+    const at::Tensor fitting = relevance.sizes() == value(node.inputs[i]).sizes()
+                                   ? relevance
+                                   : at::sum_to(relevance, value(node.inputs[i]).sizes());
+    sum = sum.defined() ? sum + fitting : fitting;
+  }
+
+  [[noreturn]] static void refuse(const Node& node, const std::string& why) {
+    throw Error(ErrorKind::unsupported, describe(node), "has no rule for relevance: {}", why);
+  }
+
+  void step(const Node& node) {
+    const auto from = computed_inputs(node);
+    if (from.empty()) return;
+    const std::string& op = node.op;
+    if (!node.domain.empty()) refuse(node, "it is not one of ONNX's own operators");
+    if (kMoved.contains(op)) return move(node, from);
+    const at::Tensor& R = relevance_.at(node.outputs.at(0));
+    if (kPassed.contains(op)) return add(node, 0, R);
+    if (kScales.contains(op)) return scale(node, from, R);
+    if (kLayers.contains(op)) return layer(node, from, R);
+    if (kAverages.contains(op)) return average(node, R);
+    if (kSums.contains(op)) return sum(node, from, R);
+    refuse(node, "neither linear, an activation, nor data movement");
+  }
+
+  // Jᵀ R over every output that has relevance.
+  void move(const Node& node, const std::vector<size_t>& from) {
+    const at::AutoGradMode recording(true);
+    auto all = inputs(node);
+    for (const size_t i : from)
+      if (at::isFloatingType(all[i].scalar_type())) all[i] = leaf(all[i]);
+    const auto outputs = require_op(node).evaluate({.node = node, .inputs = all});
+    at::Tensor total;
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const auto found = relevance_.find(node.outputs[o]);
+      if (found == relevance_.end()) continue;
+      const at::Tensor part = (outputs.at(o) * found->second).sum();
+      total = total.defined() ? total + part : part;
+    }
+    total.backward();
+    for (const size_t i : from)
+      if (all[i].requires_grad() && all[i].grad().defined()) add(node, i, all[i].grad());
+  }
+
+  void scale(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
+    if (from.size() == 1) return add(node, from[0], R);
+    const auto gates = [&](size_t i) {
+      const auto made = usage_.producer.find(node.inputs[i]);
+      return made != usage_.producer.end() && kGates.contains(graph_.nodes[made->second].op);
+    };
+    if (node.op != "Mul" || node.inputs[0] == node.inputs[1] || gates(0) == gates(1))
+      refuse(node, "it joins two computed values of which not just one is a gate");
+    add(node, gates(0) ? 1 : 0, R);
+  }
+
+  void layer(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
+    const bool first = from.size() == 1 && from[0] == 0;
+    const bool second = from.size() == 1 && from[0] == 1 && node.op == "MatMul";
+    if ((!first && !second) || node.integer("transA", 0) != 0) refuse(node, "its weight is computed");
+    const size_t at = from[0];
+    LinearStep step{.node = node,
+                    .kind = node.op.starts_with("Conv") ? LinearKind::convolution : LinearKind::dense,
+                    .x = value(node.inputs[at]),
+                    .weight = value(node.inputs[1 - at]),
+                    .head = !seen_layer_,
+                    .first = reads_the_input(node.inputs[at])};
+    seen_layer_ = true;
+    if (node.has_input(2)) {
+      step.bias = value(node.inputs[2]) * node.real("beta", 1.0);
+      if (step.kind == LinearKind::convolution) {
+        std::vector<int64_t> dims(static_cast<size_t>(step.x.dim()), 1);
+        dims[1] = -1;
+        step.bias = step.bias.reshape(dims);
+      }
+    }
+    step.apply = [&node, at](const at::Tensor& x, const at::Tensor& weight) {
+      return evaluate_node(node, at == 0 ? std::vector{x, weight} : std::vector{weight, x});
+    };
+    add(node, at, rule_(step, R));
+  }
+
+  // Only data movement and constants lie between the graph's input and the value.
+  bool reads_the_input(const std::string& name) const {
+    if (name == graph_.inputs[0].name) return true;
+    const Node& node = graph_.nodes[usage_.producer.find(name)->second];
+    if (!kMoved.contains(node.op) && node.op != "Identity" && node.op != "Cast") return false;
+    return node.op != "MaxPool" && reads_the_input(node.inputs.at(0));
+  }
+
+  LinearStep unweighted(const Node& node, LinearKind kind, const at::Tensor& x) const {
+    return {.node = node, .kind = kind, .x = x, .weight = at::ones({}, x.options())};
+  }
+
+  void average(const Node& node, const at::Tensor& R) {
+    auto all = inputs(node);
+    LinearStep step = unweighted(node, LinearKind::average, all[0]);
+    step.apply = [&](const at::Tensor& x, const at::Tensor& weight) {
+      auto given = all;
+      given[0] = x;
+      return evaluate_node(node, given) * weight;
+    };
+    add(node, 0, rule_(step, R));
+  }
+
+  void sum(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
+    const auto sign = [&](size_t i) { return node.op == "Sub" && i == 1 ? -1.0 : 1.0; };
+    const double part = node.op == "Mean" ? 1.0 / static_cast<double>(node.inputs.size()) : 1.0;
+    at::Tensor constants;
+    std::vector<at::Tensor> terms;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const at::Tensor term = value(node.inputs[i]) * (sign(i) * part);
+      if (computed(node, i))
+        terms.push_back(term.expand(R.sizes()));
+      else
+        constants = constants.defined() ? constants + term : term;
+    }
+    LinearStep step = unweighted(node, from.size() == 1 ? LinearKind::shift : LinearKind::sum, at::stack(terms));
+    step.bias = constants;
+    step.apply = [](const at::Tensor& x, const at::Tensor& weight) { return x.sum(0) * weight; };
+    const at::Tensor shares = rule_(step, R);
+    for (size_t t = 0; t < from.size(); ++t) add(node, from[t], shares[static_cast<int64_t>(t)]);
+  }
+
+  const Graph& graph_;
+  const TensorMap& values_;
+  const LinearRule& rule_;
+  const Usage usage_;
+  std::set<std::string> computed_;
+  std::map<std::string, at::Tensor> relevance_;
+  bool seen_layer_ = false;
+};
+
+}  // namespace
+
+Applied::Applied(const LinearStep& step, const at::Tensor& x, const at::Tensor& weight) {
+  const at::AutoGradMode recording(true);
+  x_ = x.detach().requires_grad_();
+  recorded_ = step.apply(x_, weight);
+  z_ = recorded_.detach();
+}
+
+at::Tensor Applied::transposed(const at::Tensor& s) const {
+  at::Tensor leaf = x_;
+  leaf.mutable_grad().reset();
+  recorded_.backward(s, /*retain_graph=*/true, /*create_graph=*/false, at::TensorList(&leaf, 1));
+  return leaf.grad();
+}
+
+at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, const at::Tensor& relevance,
+                 const at::Tensor& bias, double epsilon) {
+  std::vector<Applied> applied;
+  at::Tensor Z = bias;
+  for (const auto& operand : operands) {
+    applied.emplace_back(step, operand.x, operand.weight);
+    Z = Z.defined() ? Z + applied.back().z() : applied.back().z();
+  }
+  if (epsilon > 0) Z = Z + epsilon * at::where(Z.lt(0), -at::ones_like(Z), at::ones_like(Z));
+  const at::Tensor s = (relevance / Z).masked_fill(Z.eq(0), 0);
+  at::Tensor shares;
+  for (size_t t = 0; t < operands.size(); ++t) {
+    const at::Tensor part = operands[t].x * applied[t].transposed(s);
+    shares = shares.defined() ? shares + part : part;
+  }
+  return shares;
+}
+
+at::Tensor walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,
+                     const LinearRule& rule) {
+  const at::NoGradGuard no_grad;
+  return RelevanceWalk(graph, values, rule).run(start, to);
+}
+
+}  // namespace pare

@@ -1,0 +1,79 @@
+#include "pare/compensate/compensate.h"
+
+#include <ATen/ATen.h>
+
+#include "pare/core/error.h"
+#include "pare/passes/remove_channels.h"
+
+namespace pare {
+
+const std::vector<Compensation>& compensations() {
+  static const std::vector<Compensation> list = {
+      {"none", ImageSource::none,
+       [](const MergeProblem& p, const CompensateOptions&) { return Merge{.Z = identity_merge(p)}; }},
+      {"most-sim", ImageSource::none,
+       [](const MergeProblem& p, const CompensateOptions& o) { return most_sim(p, o.most_sim); }},
+      {"nnls", ImageSource::none, [](const MergeProblem& p, const CompensateOptions& o) { return nnls(p, o.nnls); }},
+      {"nmf", ImageSource::none, [](const MergeProblem& p, const CompensateOptions& o) { return nmf(p, o.nmf); }},
+      {"gaussian", ImageSource::none,
+       [](const MergeProblem& p, const CompensateOptions& o) { return gaussian(p, o.gaussian); }},
+      {"synthetic", ImageSource::made},
+      {"calibrated", ImageSource::data},
+  };
+  return list;
+}
+
+const Compensation& find_compensation(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const auto& method : compensations()) {
+    if (method.name == name) return method;
+    names.push_back(method.name);
+  }
+  throw Error(ErrorKind::usage, "--compensate", "'{}' is none of {}", name, fmt::join(names, ", "));
+}
+
+namespace {
+
+Compensated by_merging(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
+                       const Compensation& method, const CompensateOptions& options) {
+  Compensated result;
+  std::map<size_t, Merge> merges;
+  for (size_t g = 0; g < map.groups.size(); ++g) {
+    const MergeProblem problem = merge_problem(graph, map, map.groups[g], removed);
+    if (problem.removed.empty()) continue;
+    Merge merge = method.merge(problem, options);
+    result.groups[g] =
+        merge.reason.empty() ? fmt::format("{} of {} merged", merge.merged, problem.removed.size()) : merge.reason;
+    if (merge.merged > 0) merges[g] = std::move(merge);
+  }
+  result.graph = remove_and_merge(graph, map, removed, merges);
+  return result;
+}
+
+Compensated by_regression(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
+                          const CompensateOptions& options, const std::vector<at::Tensor>& inputs) {
+  if (inputs.empty()) throw Error(ErrorKind::usage, "--compensate", "the method needs images");
+  Compensated result;
+  ReconstructReport report;
+  const Graph pruned = remove_channels(graph, map, removed);
+  result.graph = reconstruct(graph, pruned, map, removed, inputs, options.reconstruct, report);
+  result.notes.push_back(fmt::format("{} layers solved, {} merged", report.solved.size(), report.merged.size()));
+  for (const auto& left : report.left) result.notes.push_back("left as it was: " + left);
+  return result;
+}
+
+}  // namespace
+
+Compensated compensate(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
+                       const Compensation& method, const CompensateOptions& options,
+                       const std::vector<at::Tensor>& inputs) {
+  Compensated result = method.merge != nullptr ? by_merging(graph, map, removed, method, options)
+                                               : by_regression(graph, map, removed, options, inputs);
+  for (const auto& [name, tensor] : result.graph.tensors)
+    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>() &&
+        (!graph.is_constant(name) || at::isfinite(graph.tensor(name)).all().item<bool>()))
+      throw Error(ErrorKind::failed, name, "the compensation '{}' gave values that are not finite", method.name);
+  return result;
+}
+
+}  // namespace pare

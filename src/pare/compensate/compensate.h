@@ -1,0 +1,57 @@
+// The compensations by name. A method either finds a Merge for each group (compensate/merge.h), or makes the pruned
+// graph anew from images (compensate/reconstruct.h). One file each; the list is in compensate.cpp.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pare/analysis/channels.h"
+#include "pare/compensate/gaussian.h"
+#include "pare/compensate/merge.h"
+#include "pare/compensate/most_sim.h"
+#include "pare/compensate/nmf.h"
+#include "pare/compensate/nnls.h"
+#include "pare/compensate/reconstruct.h"
+#include "pare/core/graph.h"
+
+namespace pare {
+
+// Where the images come from that a method needs.
+enum class ImageSource { none, made, data };
+
+struct CompensateOptions {
+  MostSimOptions most_sim;
+  NnlsOptions nnls;
+  NmfOptions nmf;
+  GaussianOptions gaussian;
+  ReconstructOptions reconstruct;
+};
+
+struct Compensation {
+  std::string_view name;
+  ImageSource images = ImageSource::none;
+  Merge (*merge)(const MergeProblem&, const CompensateOptions&) = nullptr;  // nothing for methods that regress
+};
+
+const std::vector<Compensation>& compensations();
+// Error{usage} for an unknown name.
+const Compensation& find_compensation(const std::string& name);
+
+struct Compensated {
+  Graph graph;
+  std::map<size_t, std::string> groups;  // what was done for a group, by its index
+  std::vector<std::string> notes;
+};
+
+// The graph without `removed`, compensated. `inputs` are the images of a method that needs them, one tensor per input.
+Compensated compensate(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
+                       const Compensation& method, const CompensateOptions& options,
+                       const std::vector<at::Tensor>& inputs);
+
+}  // namespace pare

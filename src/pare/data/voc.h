@@ -1,0 +1,44 @@
+// PASCAL VOC's development kit, of any year:
+//   JPEGImages/ID.jpg          the images
+//   Annotations/ID.xml         the objects in them; the label of an image is the set of their classes
+//   ImageSets/Main/train.txt   split train: an ID a line (what follows on the line is passed over)
+//   ImageSets/Main/val.txt     split test
+//   ImageSets/Segmentation/val.txt, SegmentationClass/ID.png   split segmentation: the images that have masks, drawn in
+//                              VOC's palette (or as gray levels 0 … 20, 255); the border colour is void
+// DIR is the kit, the directory above it (VOCdevkit, the latest year is taken) or the one above that. Images are
+// stretched to a square, as the attribution paper does, and masks with them by the nearest pixel.
+//
+// Pure functions; any thread. Files may be hostile: broken ones throw Error{format}.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pare/data/dataset.h"
+
+namespace pare {
+
+inline constexpr std::array<const char*, 20> voc_classes = {
+    "aeroplane",   "bicycle", "bird",  "boat",      "bottle", "bus",         "car",   "cat",  "chair", "cow",
+    "diningtable", "dog",     "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"};
+
+Dataset load_voc(const std::filesystem::path& directory, const DataOptions& options);
+
+// The texts of annotation/object/name of an annotation, in order; other elements are passed over. `where` names the
+// bytes in errors.
+std::vector<std::string> decode_voc_objects(std::string_view xml, std::string_view where);
+
+// uint8 [H, W] of classes: 0 = background, class + 1, 255 = void. An RGB image is looked up in VOC's palette.
+at::Tensor decode_voc_mask(const at::Tensor& image, std::string_view where);
+
+// The identifiers of a list, one a line.
+std::vector<std::string> decode_voc_list(std::string_view text, std::string_view where);
+
+// uint8 [H, W] to [height, width]: each place takes the pixel under its centre.
+at::Tensor resize_nearest(const at::Tensor& mask, int64_t height, int64_t width);
+
+}  // namespace pare

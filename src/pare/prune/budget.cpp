@@ -1,0 +1,299 @@
+#include "pare/prune/budget.h"
+
+#include <ATen/ATen.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/passes/remove_channels.h"
+
+namespace pare {
+
+std::set<ChannelId> Selection::removed() const {
+  std::set<ChannelId> all;
+  for (const auto& plan : groups) all.insert(plan.removed.begin(), plan.removed.end());
+  return all;
+}
+
+bool glob_matches(const std::string& pattern, const std::string& name) {
+  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+}
+
+bool is_residual_stream(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
+  const std::set<ChannelId> own(group.channels.begin(), group.channels.end());
+  const auto carries = [&](const std::string& value) {
+    const auto found = map.values.find(value);
+    if (found == map.values.end()) return false;
+    const at::Tensor ids = found->second.contiguous();
+    for (int64_t i = 0; i < ids.numel(); ++i)
+      if (own.contains(ChannelId{ids.data_ptr<int64_t>()[i]})) return true;
+    return false;
+  };
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    if (node.op != "Add" && node.op != "Sum") return false;
+    int64_t joined = 0;
+    for (const auto& input : node.inputs) joined += !graph.is_constant(input) && carries(input) ? 1 : 0;
+    return joined > 1;
+  });
+}
+
+int64_t kept_count(int64_t total, double ratio, int64_t unit) {
+  // The small number keeps a product such as 10·(1 − 0.7) from falling below 3.
+  const auto wanted = static_cast<int64_t>(std::floor(static_cast<double>(total) * (1 - ratio) + 1e-9));
+  if (total <= unit) return unit == 1 ? std::max<int64_t>(wanted, 1) : total;
+  const int64_t rounded = (2 * wanted + unit) / (2 * unit) * unit;
+  return std::min(total, std::max(rounded, unit));
+}
+
+namespace {
+
+// The graph with weights that have only a shape: slicing them costs nothing, so costs of a removal are quickly known.
+Graph shapes_only(Graph graph) {
+  for (auto& [name, tensor] : graph.tensors)
+    if (tensor.is_floating_point() && tensor.dim() >= 2)
+      tensor = at::empty(tensor.sizes(), tensor.options().device(at::kMeta));
+  return graph;
+}
+
+struct GlobRatio {
+  std::string glob;
+  std::optional<double> ratio;
+};
+
+double parsed_ratio(const std::string& text, const std::string& where) {
+  double value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size() || !(value >= 0) || !(value < 1))
+    throw Error(ErrorKind::usage, where, "'{}' is not a fraction from 0 up to 1", text);
+  return value;
+}
+
+class Selector {
+ public:
+  Selector(const Graph& graph, const ChannelMap& map, const BudgetOptions& options, const Importance& importance)
+      : graph_(graph), map_(map), options_(options) {
+    check_options();
+    for (size_t g = 0; g < map.groups.size(); ++g) open_group(g, importance);
+    check_globs();
+    if (std::none_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.scores.defined(); }))
+      throw nothing_left();
+  }
+
+  Selection run() {
+    if (options_.budget == Budget::channels) return checked(at_ratio(options_.ratio));
+    // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
+    const Graph light = shapes_only(graph_);
+    const double before = cost(light);
+    const auto saved = [&](const Selection& selection) {
+      const auto removed = selection.removed();
+      return removed.empty() ? 0.0 : 1 - cost(remove_channels(light, map_, removed)) / before;
+    };
+    double low = 0;
+    double high = 1 - 1e-6;
+    Selection best = at_ratio(high);
+    if (saved(best) < options_.ratio)
+      throw Error(ErrorKind::usage, options_.budget == Budget::params ? "--params" : "--macs",
+                  "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for",
+                  100 * saved(best), 100 * options_.ratio);
+    for (int i = 0; i < 20; ++i) {
+      const double middle = (low + high) / 2;
+      Selection selection = at_ratio(middle);
+      if (saved(selection) >= options_.ratio) {
+        high = middle;
+        best = std::move(selection);
+      } else {
+        low = middle;
+      }
+    }
+    return checked(std::move(best));
+  }
+
+ private:
+  struct Candidate {
+    GroupPlan plan;     // nothing removed yet
+    at::Tensor scores;  // of its removable channels, undefined when it is left alone
+    std::vector<ChannelId> removable;
+    std::optional<double> ratio;  // its own
+    int64_t unit = 1;             // the kept number is a multiple of this
+  };
+
+  void check_options() {
+    if (!(options_.ratio > 0 && options_.ratio < 1))
+      throw Error(ErrorKind::usage, "ratio", "expected a fraction between 0 and 1, found {}", options_.ratio);
+    if (options_.round_to < 1) throw Error(ErrorKind::usage, "--round-to", "expected 1 or more");
+    if (!(options_.floor >= 0 && options_.floor <= 1)) throw Error(ErrorKind::usage, "--floor", "expected 0 to 1");
+    for (const auto& entry : options_.layers) {
+      const size_t equals = entry.rfind('=');
+      if (equals == std::string::npos)
+        layers_.push_back({entry, {}});
+      else
+        layers_.push_back({entry.substr(0, equals), parsed_ratio(entry.substr(equals + 1), "--layers")});
+    }
+  }
+
+  // A glob may match the group by the name of any layer that makes its channels.
+  bool matches(const std::string& glob, const ChannelGroup& group) {
+    bool any = glob_matches(glob, group.name);
+    for (const size_t s : group.producers) any = any || glob_matches(glob, graph_.nodes[map_.slots[s].node].name);
+    if (any) matched_.insert(glob);
+    return any;
+  }
+
+  void open_group(size_t index, const Importance& importance) {
+    const ChannelGroup& group = map_.groups[index];
+    Candidate candidate;
+    candidate.plan = {.group = index, .name = group.name};
+    candidate.plan.total = candidate.plan.kept = static_cast<int64_t>(group.channels.size());
+    candidate.plan.reason = left_alone(group, candidate);
+    if (candidate.plan.reason.empty()) {
+      const at::Tensor scores = importance(group, candidate.plan.reason);
+      if (scores.defined()) {
+        std::vector<int64_t> index_of;
+        for (size_t i = 0; i < group.channels.size(); ++i) {
+          if (map_.sets.frozen(static_cast<int64_t>(group.channels[i]))) continue;
+          index_of.push_back(static_cast<int64_t>(i));
+          candidate.removable.push_back(group.channels[i]);
+        }
+        candidate.scores = scores.index_select(0, at::tensor(index_of, at::kLong)).contiguous();
+      }
+    }
+    candidates_.push_back(std::move(candidate));
+  }
+
+  std::string left_alone(const ChannelGroup& group, Candidate& candidate) {
+    bool asked = layers_.empty();
+    for (const auto& [glob, ratio] : layers_)
+      if (matches(glob, group)) asked = true, candidate.ratio = ratio;
+    bool skipped = false;
+    for (const auto& glob : options_.skip) skipped = matches(glob, group) || skipped;
+    if (!group.prunable()) return group.reason;
+    if (!asked) return "not asked for by --layers";
+    if (skipped) return "asked for by --skip";
+    if (group.channels.size() == 1) return "it has one channel";
+    if (group.consumers.empty()) return "no layer reads its channels";
+    if (options_.inner_only && is_residual_stream(graph_, map_, group)) return "residual stream (--inner-only)";
+    candidate.unit = unit_of(group);
+    if (static_cast<int64_t>(group.channels.size()) <= candidate.unit && candidate.unit > 1)
+      return fmt::format("{} channels are not more than --round-to {}", group.channels.size(), options_.round_to);
+    return "";
+  }
+
+  // A channel that has several places in its layer (groups of a grouped convolution, a head) counts with all of them.
+  int64_t unit_of(const ChannelGroup& group) const {
+    int64_t places = 1;
+    for (const size_t s : group.producers) {
+      const Slot& slot = map_.slots[s];
+      if (graph_.tensor(slot.tensor).dim() >= 2)
+        places =
+            std::max(places, std::count(slot.ids.begin(), slot.ids.end(), static_cast<int64_t>(group.channels[0])));
+    }
+    return options_.round_to / std::gcd(options_.round_to, places);
+  }
+
+  void check_globs() const {
+    const auto check = [&](const std::string& glob, const std::string& where) {
+      if (matched_.contains(glob)) return;
+      std::vector<std::string> names;
+      for (const auto& group : map_.groups) names.push_back(group.name);
+      throw Error(ErrorKind::usage, where, "'{}' matches none of the groups {}", glob, fmt::join(names, ", "));
+    };
+    for (const auto& layer : layers_) check(layer.glob, "--layers");
+    for (const auto& glob : options_.skip) check(glob, "--skip");
+  }
+
+  double cost(const Graph& graph) const {
+    const ModelCost cost = cost_of(graph);
+    return static_cast<double>(options_.budget == Budget::params ? cost.parameters : cost.macs);
+  }
+
+  // Removes the least important channels of a group so that `kept` are left.
+  static void cut(const Candidate& candidate, GroupPlan& plan, int64_t kept) {
+    const auto removable = static_cast<int64_t>(candidate.removable.size());
+    int64_t count = plan.total - kept;
+    if (count > removable) {
+      plan.reason = fmt::format("only {} of its channels may go", removable);
+      count = removable;
+    }
+    if (removable == plan.total) count = std::min(count, removable - 1);
+    std::vector<int64_t> order(static_cast<size_t>(removable));
+    std::iota(order.begin(), order.end(), 0);
+    const double* score = candidate.scores.data_ptr<double>();
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return score[a] < score[b]; });
+    std::set<ChannelId> gone;
+    for (int64_t i = 0; i < count; ++i)
+      gone.insert(candidate.removable[static_cast<size_t>(order[static_cast<size_t>(i)])]);
+    plan.removed.assign(gone.begin(), gone.end());
+    plan.kept = plan.total - count;
+    if (count <= 0 && plan.reason.empty()) plan.reason = "the ratio rounds to nothing";
+  }
+
+  Selection at_ratio(double ratio) const {
+    const double threshold = options_.scope == Scope::global ? global_threshold(ratio) : 0;
+    Selection selection;
+    for (const auto& candidate : candidates_) {
+      GroupPlan plan = candidate.plan;
+      if (candidate.scores.defined()) {
+        double own = candidate.ratio.value_or(ratio);
+        if (options_.scope == Scope::global && !candidate.ratio) {
+          const auto below = (relative(candidate) <= threshold).sum().item<int64_t>();
+          own = std::min(static_cast<double>(below) / static_cast<double>(plan.total), 1 - options_.floor);
+        }
+        cut(candidate, plan, kept_count(plan.total, own, candidate.unit));
+      }
+      selection.groups.push_back(std::move(plan));
+    }
+    return selection;
+  }
+
+  // Layers differ in scale: a score counts relative to the mean of its group.
+  static at::Tensor relative(const Candidate& candidate) {
+    const double mean = candidate.scores.mean().item<double>();
+    return mean > 0 ? candidate.scores / mean : candidate.scores;
+  }
+
+  double global_threshold(double ratio) const {
+    std::vector<at::Tensor> all;
+    for (const auto& candidate : candidates_)
+      if (candidate.scores.defined() && !candidate.ratio) all.push_back(relative(candidate));
+    if (all.empty()) return 0;
+    const at::Tensor sorted = std::get<0>(at::cat(all).sort());
+    const auto count = static_cast<int64_t>(std::floor(static_cast<double>(sorted.numel()) * ratio + 1e-9));
+    return count == 0 ? -1 : sorted[count - 1].item<double>();
+  }
+
+  Error nothing_left() const {
+    std::string list;
+    for (const auto& candidate : candidates_)
+      list += fmt::format("\n  {} ({} channels): {}", candidate.plan.name, candidate.plan.total,
+                          candidate.plan.reason.empty() ? "the ratio rounds to nothing" : candidate.plan.reason);
+    return Error(ErrorKind::usage, "prune", "nothing would be removed{}",
+                 list.empty() ? ": no layer makes channels" : list);
+  }
+
+  Selection checked(Selection selection) const {
+    if (selection.removed().empty()) throw nothing_left();
+    return selection;
+  }
+
+  const Graph& graph_;
+  const ChannelMap& map_;
+  const BudgetOptions& options_;
+  std::vector<GlobRatio> layers_;
+  std::set<std::string> matched_;
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+Selection select_channels(const Graph& graph, const ChannelMap& map, const BudgetOptions& options,
+                          const Importance& importance) {
+  return Selector(graph, map, options, importance).run();
+}
+
+}  // namespace pare

@@ -1,0 +1,69 @@
+// How many channels of each group go, and which: a selection.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pare/analysis/channels.h"
+#include "pare/core/graph.h"
+
+namespace pare {
+
+enum class Budget { channels, params, macs };
+enum class Scope {
+  uniform,  // the same fraction of every group
+  global,   // the least important channels of the whole network, each group's importance taken relative to its mean
+};
+
+struct BudgetOptions {
+  Budget budget = Budget::channels;
+  Scope scope = Scope::uniform;
+  double ratio = 0.5;               // fraction removed, in (0, 1)
+  std::vector<std::string> layers;  // GLOB or GLOB=RATIO: only these groups, with their own ratio
+  std::vector<std::string> skip;    // GLOB: not these
+  int64_t round_to = 8;             // widths that are left are multiples of this
+  double floor = 0.1;               // global: at least this fraction of a group stays
+  bool inner_only = false;          // leave residual streams alone
+};
+
+// What happens to one group.
+struct GroupPlan {
+  size_t group = 0;  // index into ChannelMap::groups
+  std::string name;
+  int64_t total = 0;
+  int64_t kept = 0;
+  std::string reason;  // why it was left alone, or whole, or not cut as far as asked; empty otherwise
+  std::vector<ChannelId> removed;
+};
+
+struct Selection {
+  std::vector<GroupPlan> groups;  // all groups of the map, in its order
+  std::set<ChannelId> removed() const;
+};
+
+// Gives the importance of the channels of a group, larger = keep; undefined with a reason where it has none.
+using Importance = std::function<at::Tensor(const ChannelGroup& group, std::string& reason)>;
+
+// With the budget `params` or `macs` the ratio of channels is found by bisection: the smallest that removes at least
+// the fraction asked for. Error{usage}: a ratio outside (0, 1), a glob that matches no group, a budget that can't be
+// reached, or nothing to remove at all (then every group's reason is in the message).
+Selection select_channels(const Graph& graph, const ChannelMap& map, const BudgetOptions& options,
+                          const Importance& importance);
+
+// Does an Add of two computed values join channels of this group?
+bool is_residual_stream(const Graph& graph, const ChannelMap& map, const ChannelGroup& group);
+
+// The number of channels kept of `total` when `ratio` of them goes: floor(total·(1 − ratio)), rounded to a multiple of
+// `unit` (at least one unit), never more than total.
+int64_t kept_count(int64_t total, double ratio, int64_t unit);
+
+// `*` any characters, `?` one, `[…]` a set: as file names are matched.
+bool glob_matches(const std::string& pattern, const std::string& name);
+
+}  // namespace pare

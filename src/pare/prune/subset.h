@@ -1,0 +1,35 @@
+// Greedy column-subset selection: which channels to keep so that the others are best regressed on them.
+//
+// A reader with weights W sees of the channels, with covariance C, a loss tr(Q E) when only some are kept:
+//   E = C − C_:K C_KK⁻¹ C_K:   what regression on K leaves of the channels,   Q = WᵀW   what the reader makes of it
+// Greedily the channel with the largest gain (E Q E)_kk / E_kk is kept next; E loses its rank-one part E_:k E_k:/E_kk.
+// A group with several readers sums their gains.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <vector>
+
+#include "pare/analysis/channels.h"
+#include "pare/core/graph.h"
+
+namespace pare {
+
+// What one reader sees of a group.
+struct ReaderMoments {
+  at::Tensor covariance;  // C, double [n, n]
+  at::Tensor gram;        // Q, double [n, n]
+};
+
+// The channels in the order in which they would be kept.
+std::vector<int64_t> greedy_order(std::vector<ReaderMoments> readers);
+
+// What the readers of every prunable group see on these inputs, by index of group.
+std::map<size_t, std::vector<ReaderMoments>> reader_moments(const Graph& graph, const ChannelMap& map,
+                                                            const std::vector<at::Tensor>& inputs);
+
+// Importance by place in the order: the first kept has the largest.
+at::Tensor subset_importance(std::vector<ReaderMoments> readers);
+
+}  // namespace pare

@@ -1,0 +1,59 @@
+#include "pare/train/method.h"
+
+#include <ATen/ATen.h>
+
+#include "pare/core/error.h"
+#include "pare/ops/common.h"
+
+namespace pare {
+
+TensorMap Reparameterization::extra(const TensorMap&) const { return {}; }
+at::Tensor Reparameterization::penalty(const TensorMap&, const TrainPosition&) const { return {}; }
+ParameterSettings Reparameterization::settings(const std::string&) const { return {}; }
+void Reparameterization::after_step(TensorMap&, const TrainPosition&) {}
+void Reparameterization::restore(const TensorMap&) {}
+
+TensorMap PlainParameters::effective(const TensorMap& raw, const TrainPosition&) const { return raw; }
+
+at::Tensor ForwardPass::input() const {
+  const ValueInfo& info = program.graph().inputs.at(0);
+  at::Tensor images = batch.images;
+  if (info.dims && info.dims->size() == 2)
+    images = images.flatten(1);
+  else if (images.dim() == 4)
+    images = images.contiguous(at::MemoryFormat::ChannelsLast);
+  return images.scalar_type() == info.dtype ? images : images.to(info.dtype);
+}
+
+RunResult ForwardPass::run(std::vector<std::string> taps) const {
+  const at::Tensor images = input();
+  return program.run({&images, 1}, {.training = true,
+                                    .parameters = &parameters,
+                                    .statistics = statistics,
+                                    .taps = std::move(taps),
+                                    .transform = {}});
+}
+
+at::Tensor classification_loss(const at::Tensor& output, const at::Tensor& labels, double label_smoothing) {
+  const at::Tensor logits = output.dim() > 2 ? output.flatten(1) : output;
+  if (logits.dim() != 2 || logits.size(0) != labels.size(0))
+    throw Error(ErrorKind::shape, "loss", "the model gives {} for {} images", to_string(output.sizes()),
+                labels.size(0));
+  if (labels.dim() == 2) {
+    if (labels.size(1) != logits.size(1))
+      throw Error(ErrorKind::shape, "loss", "the model has {} outputs, the data {} classes", logits.size(1),
+                  labels.size(1));
+    at::Tensor targets = labels.to(logits.scalar_type());
+    if (label_smoothing > 0) targets = targets * (1 - label_smoothing) + label_smoothing / 2;
+    return at::binary_cross_entropy_with_logits(logits, targets);
+  }
+  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Mean, -100, label_smoothing);
+}
+
+Loss ClassificationObjective::operator()(const ForwardPass& pass) {
+  at::Tensor logits = pass.run().outputs.at(0);
+  if (logits.dim() > 2) logits = logits.flatten(1);
+  return {classification_loss(logits, pass.batch.labels, label_smoothing_), logits};
+}
+
+}  // namespace pare

@@ -1,0 +1,57 @@
+// Optimisers: SGD with momentum (Nesterov's too), Adam and AdamW, with the arithmetic of torch::optim, each as one pass
+// over the parameters. They write into the tensors they are given: training owns its copies.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "pare/core/graph.h"
+#include "pare/core/options.h"
+
+namespace pare {
+
+struct OptimizerOptions {
+  std::string optimizer = "sgd";
+  double lr = 0.05;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 5e-4;
+  bool decay_weights_only = false;  // leave tensors of one axis (biases, batch norms) out of the decay
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+
+  void describe(OptionVisitor& options);
+  void check() const;  // Error{usage}
+};
+
+// How one tensor differs from the rest.
+struct ParameterSettings {
+  double rate = 1;    // times the learning rate
+  bool decay = true;  // takes part in the weight decay at all
+};
+
+class Optimizer {
+ public:
+  explicit Optimizer(OptimizerOptions options) : options_(std::move(options)) {}
+
+  // One step over the tensors of `raw` that have a gradient, which is multiplied by `gradient_scale` first and then
+  // forgotten. `settings` says how a tensor differs.
+  void step(TensorMap& raw, double lr, double gradient_scale = 1,
+            const std::function<ParameterSettings(const std::string&)>& settings = {});
+
+  // The moments, "velocity/NAME" or "first/NAME" and "second/NAME", and "steps" (a scalar): what a checkpoint holds.
+  TensorMap state() const { return state_; }
+  void restore(TensorMap state) { state_ = std::move(state); }
+
+ private:
+  at::Tensor& moment(const std::string& kind, const std::string& name, const at::Tensor& like);
+
+  OptimizerOptions options_;
+  TensorMap state_;
+};
+
+// The Euclidean norm of all gradients together.
+double gradient_norm(const TensorMap& raw);
+
+}  // namespace pare

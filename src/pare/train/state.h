@@ -1,0 +1,61 @@
+// The state of a run: everything that a run that goes on needs and an uninterrupted one would have at this point. The
+// learning rate and random numbers are functions of the step and the seed, so the step stands for them.
+#pragma once
+
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+#include "pare/data/loader.h"
+
+namespace pare {
+
+// Sums over the steps of an epoch.
+struct EpochSums {
+  double loss = 0;
+  double penalty = 0;
+  int64_t samples = 0;
+  int64_t correct = 0;
+  double seconds = 0;
+};
+
+struct EpochReport {
+  int64_t epoch = 0;  // from 1
+  int64_t step = 0;   // steps done at its end
+  double loss = 0;    // mean over the epoch's training images, penalty not included
+  double penalty = 0;
+  double accuracy = std::numeric_limits<double>::quiet_NaN();  // of the same; NaN for multi-label data
+  double validation = std::numeric_limits<double>::quiet_NaN();
+  double rate = 0;  // learning rate of its last step
+  double seconds = 0;
+  double images_per_second = 0;
+
+  nlohmann::json json() const;  // without the entries that are NaN
+};
+
+struct TrainState {
+  TensorMap raw;         // trained
+  TensorMap statistics;  // running statistics of batch norms
+  TensorMap optimizer;
+  TensorMap average;  // of the raw tensors, where asked for
+  TensorMap best;     // raw tensors and statistics of the best epoch
+  TensorMap method;   // Reparameterization::state()
+  LoaderPosition position;
+  int64_t step = 0;
+  EpochSums sums;  // of the epoch that is under way
+  double best_metric = -std::numeric_limits<double>::infinity();
+  int64_t best_epoch = 0;
+  std::vector<EpochReport> history;
+  bool finished = false;
+};
+
+// One safetensors file with a digest over its content, written atomically. `run` names what is being trained, so that a
+// state is not taken for that of another run.
+void write_train_state(const std::filesystem::path& path, const TrainState& state, const std::string& run);
+// Error{format}: damaged, or of another run.
+TrainState read_train_state(const std::filesystem::path& path, const std::string& run);
+
+}  // namespace pare

@@ -1,0 +1,305 @@
+#include "pare/train/train.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "pare/core/error.h"
+#include "pare/data/loader.h"
+
+namespace pare {
+
+void TrainOptions::describe(OptionVisitor& options) {
+  options.field("epochs", epochs, "times over the training data");
+  options.field("batch", batch, "images of a step");
+  optimizer.describe(options);
+  schedule.describe(options);
+  options.field("augment", augment, "standard (crop:4,flip), or any of flip, crop:N, resized-crop, cutout:N, or none");
+  options.field("order", order, "order of the training images", {"shuffled", "stored"});
+  options.field("clip-norm", clip_norm, "largest norm of the gradient (0: any)");
+  options.field("average", average, "decay of a moving average of the weights, which is what is kept (0: none)");
+  options.field("patience", patience, "stop after so many epochs without a better validation (0: never)");
+}
+
+void TrainOptions::check() const {
+  if (epochs < 0) throw Error(ErrorKind::usage, "--epochs", "expected 0 or more, found {}", epochs);
+  if (batch < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch);
+  if (!(clip_norm >= 0)) throw Error(ErrorKind::usage, "--clip-norm", "expected 0 or more, found {}", clip_norm);
+  if (!(average >= 0 && average < 1)) throw Error(ErrorKind::usage, "--average", "expected 0 to 1, found {}", average);
+  if (patience < 0) throw Error(ErrorKind::usage, "--patience", "expected 0 or more, found {}", patience);
+  optimizer.check();
+  schedule.check();
+  parse_augment(augment);
+}
+
+std::vector<std::string> trained_tensors(const Graph& graph) {
+  // The inputs of each operator that are learned; of Add and Mul the constants that are not single numbers.
+  static const std::map<std::string, std::vector<size_t>> learned = {{"Conv", {1, 2}},
+                                                                     {"ConvTranspose", {1, 2}},
+                                                                     {"Gemm", {0, 1, 2}},
+                                                                     {"MatMul", {0, 1}},
+                                                                     {"BatchNormalization", {1, 2}},
+                                                                     {"InstanceNormalization", {1, 2}},
+                                                                     {"PRelu", {1}},
+                                                                     {"LayerNormalization", {1, 2}},
+                                                                     {"GroupNormalization", {1, 2}},
+                                                                     {"Gather", {0}},
+                                                                     {"Add", {0, 1}},
+                                                                     {"Mul", {0, 1}}};
+  std::set<std::string> names;
+  for (const auto& node : graph.nodes) {
+    const auto found = learned.find(node.op);
+    if (!node.domain.empty() || found == learned.end()) continue;
+    for (const size_t i : found->second) {
+      if (!node.has_input(i) || !graph.is_constant(node.inputs[i])) continue;
+      const at::Tensor& tensor = graph.tensor(node.inputs[i]);
+      if (at::isFloatingType(tensor.scalar_type()) && tensor.numel() > 0 &&
+          (tensor.numel() > 1 || (node.op != "Add" && node.op != "Mul")))
+        names.insert(node.inputs[i]);
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+namespace {
+
+// A copy to train, laid out for the convolutions; its storage is its own.
+at::Tensor trainable(const at::Tensor& tensor) {
+  const bool filters = tensor.dim() == 4;
+  return tensor.detach()
+      .clone(filters ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)
+      .requires_grad_();
+}
+
+class Training {
+ public:
+  Training(const Graph& graph, const Dataset& data, const TrainOptions& options, const TrainParts& parts,
+           const TrainState* from)
+      : options_(options),
+        parts_(parts),
+        program_(graph),
+        loader_(data, {.batch = options.batch,
+                       .shuffle = options.order == "shuffled",
+                       .seed = options.seed,
+                       .augment = parse_augment(options.augment)}),
+        parameters_(parts.parameters != nullptr ? *parts.parameters : plain_),
+        objective_(parts.objective != nullptr ? *parts.objective : classification_),
+        optimizer_(options.optimizer) {
+    if (graph.inputs.size() != 1)
+      throw Error(ErrorKind::shape, graph.name, "has {} inputs, expected one that takes images", graph.inputs.size());
+    TensorMap initial;
+    for (const auto& name : trained_tensors(graph)) initial[name] = graph.tensor(name);
+    if (initial.empty()) throw Error(ErrorKind::usage, graph.name, "has no weights to train");
+    for (const auto& [name, tensor] : initial) raw_[name] = trainable(tensor);
+    for (const auto& [name, tensor] : parameters_.extra(initial)) {
+      if (graph.is_constant(name)) throw Error(ErrorKind::failed, name, "is a tensor of the graph already");
+      raw_[name] = trainable(tensor);
+    }
+    if (from != nullptr) restore(*from);
+  }
+
+  TrainResult run() {
+    while (!state_.finished && state_.history.size() < static_cast<size_t>(options_.epochs)) {
+      run_epoch();
+      end_epoch();
+    }
+    state_.finished = true;
+    TrainResult result{.last = current(), .best = {}, .state = snapshot()};
+    result.best = state_.best.empty() ? result.last : with_tensors(finished(state_.best), state_.best);
+    return result;
+  }
+
+ private:
+  TrainPosition at() const { return {state_.step, options_.epochs * loader_.batches(), loader_.batches()}; }
+
+  void restore(const TrainState& from) {
+    state_ = from;
+    for (auto& [name, tensor] : raw_) {
+      const auto saved = from.raw.find(name);
+      if (saved == from.raw.end() || saved->second.sizes() != tensor.sizes())
+        throw Error(ErrorKind::format, name, "the saved state does not fit this network");
+      tensor = trainable(saved->second);
+    }
+    optimizer_.restore(from.optimizer);
+    parameters_.restore(from.method);
+    loader_.seek(from.position);
+  }
+
+  TrainState snapshot() const {
+    TrainState state = state_;
+    for (const auto& [name, tensor] : raw_) state.raw[name] = tensor.detach();
+    state.optimizer = optimizer_.state();
+    state.method = parameters_.state();
+    state.position = loader_.position();
+    return state;
+  }
+
+  void run_epoch() {
+    auto clock = std::chrono::steady_clock::now();
+    while (auto batch = loader_.next()) {
+      const StepReport report = step(*batch);
+      const auto now = std::chrono::steady_clock::now();
+      state_.sums.seconds += std::chrono::duration<double>(now - clock).count();
+      clock = now;
+      if (parts_.on_step) parts_.on_step(report);
+      if (parts_.stop && parts_.stop()) {
+        if (parts_.save) parts_.save(snapshot());
+        throw Error(ErrorKind::interrupted, "training", "stopped after step {} of {}", state_.step, at().steps);
+      }
+    }
+  }
+
+  StepReport step(const Batch& batch) {
+    const TrainPosition here = at();
+    at::manual_seed(mix_seed({options_.seed, static_cast<uint64_t>(here.step), 2}));
+    TensorMap effective = parameters_.effective(raw_, here);
+    effective.insert(state_.statistics.begin(), state_.statistics.end());
+    TensorMap moved;
+    const Loss loss = objective_({program_, effective, batch, &moved, here});
+    const at::Tensor penalty = parameters_.penalty(raw_, here);
+    const at::Tensor total = penalty.defined() ? loss.value + penalty : loss.value;
+    const auto value = loss.value.item<double>();
+    if (!std::isfinite(total.item<double>())) throw not_finite(here);
+    total.backward();
+    const double rate = learning_rate(options_.schedule, options_.optimizer.lr, here.step,
+                                      {.steps = here.steps, .steps_per_epoch = here.steps_per_epoch});
+    optimizer_.step(raw_, rate, clipping(here), [&](const std::string& name) { return parameters_.settings(name); });
+    for (auto& [name, tensor] : moved) state_.statistics[name] = tensor;
+    ++state_.step;
+    parameters_.after_step(raw_, at());
+    move_average();
+    count(batch, loss, value, penalty);
+    return {.at = at(), .epoch = epoch(), .loss = value, .rate = rate, .sums = state_.sums};
+  }
+
+  int64_t epoch() const { return static_cast<int64_t>(state_.history.size()) + 1; }
+
+  double clipping(const TrainPosition& here) const {
+    if (options_.clip_norm == 0) return 1;
+    const double norm = gradient_norm(raw_);
+    if (!std::isfinite(norm)) throw not_finite(here);
+    return norm > options_.clip_norm ? options_.clip_norm / (norm + 1e-6) : 1;
+  }
+
+  void move_average() {
+    if (options_.average == 0) return;
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, tensor] : raw_) {
+      at::Tensor& average = state_.average[name];
+      if (!average.defined())
+        average = tensor.detach().clone();
+      else
+        average = average.lerp(tensor.detach(), 1 - options_.average);
+    }
+  }
+
+  void count(const Batch& batch, const Loss& loss, double value, const at::Tensor& penalty) {
+    const auto samples = batch.images.size(0);
+    state_.sums.loss += value * static_cast<double>(samples);
+    if (penalty.defined()) state_.sums.penalty += penalty.item<double>() * static_cast<double>(samples);
+    state_.sums.samples += samples;
+    if (batch.labels.dim() == 1)
+      state_.sums.correct += loss.logits.detach().argmax(1).eq(batch.labels).sum().item<int64_t>();
+  }
+
+  void end_epoch() {
+    const EpochSums& sums = state_.sums;
+    const auto samples = static_cast<double>(std::max<int64_t>(sums.samples, 1));
+    const TrainPosition here = at();
+    EpochReport report{.epoch = epoch(),
+                       .step = state_.step,
+                       .loss = sums.loss / samples,
+                       .penalty = sums.penalty / samples,
+                       .rate = learning_rate(options_.schedule, options_.optimizer.lr, here.step - 1,
+                                             {.steps = here.steps, .steps_per_epoch = here.steps_per_epoch}),
+                       .seconds = sums.seconds,
+                       .images_per_second = samples / std::max(sums.seconds, 1e-9)};
+    if (loader_.dataset().labels.dim() == 1) report.accuracy = static_cast<double>(sums.correct) / samples;
+    if (parts_.validate) {
+      report.validation = parts_.validate(current());
+      if (report.validation > state_.best_metric) {
+        state_.best_metric = report.validation;
+        state_.best_epoch = report.epoch;
+        state_.best = used_tensors();
+        for (auto& [name, tensor] : state_.best) tensor = tensor.detach().clone();
+      }
+      state_.finished = options_.patience > 0 && report.epoch - state_.best_epoch >= options_.patience;
+    }
+    state_.history.push_back(report);
+    state_.sums = {};
+    if (state_.history.size() == static_cast<size_t>(options_.epochs)) state_.finished = true;
+    const TrainState now = snapshot();
+    if (parts_.on_epoch) parts_.on_epoch(now);
+    if (parts_.save) parts_.save(now);
+  }
+
+  // Raw tensors as they would be used (averaged, where asked for) and the statistics.
+  TensorMap used_tensors() const {
+    TensorMap tensors = state_.average.empty() ? raw_ : state_.average;
+    tensors.insert(state_.statistics.begin(), state_.statistics.end());
+    return tensors;
+  }
+
+  TensorMap finished(const TensorMap& raw) const {
+    const at::NoGradGuard no_grad;
+    return parameters_.finished(raw, at());
+  }
+
+  Graph current() const {
+    const TensorMap used = used_tensors();
+    return with_tensors(finished(used), used);
+  }
+
+  // The graph with the tensors of both maps that it has, the first before the second.
+  Graph with_tensors(const TensorMap& first, const TensorMap& second) const {
+    Graph graph = program_.graph();
+    for (auto& [name, tensor] : graph.tensors)
+      for (const TensorMap* map : {&first, &second})
+        if (const auto found = map->find(name); found != map->end()) {
+          tensor = found->second.detach().clone(at::MemoryFormat::Contiguous);
+          break;
+        }
+    return graph;
+  }
+
+  Error not_finite(const TrainPosition& here) const {
+    std::vector<std::pair<double, std::string>> norms;
+    for (const auto& [name, tensor] : raw_) {
+      const auto norm = tensor.detach().norm().item<double>();
+      norms.emplace_back(std::isfinite(norm) ? norm : std::numeric_limits<double>::infinity(),
+                         fmt::format("{} {:.3g}", name, norm));
+    }
+    std::sort(norms.rbegin(), norms.rend());
+    std::vector<std::string> largest;
+    for (size_t i = 0; i < std::min<size_t>(norms.size(), 6); ++i) largest.push_back(norms[i].second);
+    return Error(ErrorKind::failed, "training",
+                 "the loss is not finite at step {} (epoch {}); largest norms of the weights: {}; a smaller --lr or "
+                 "--clip-norm may help",
+                 here.step + 1, epoch(), fmt::join(largest, ", "));
+  }
+
+  const TrainOptions& options_;
+  const TrainParts& parts_;
+  Program program_;
+  Loader loader_;
+  PlainParameters plain_;
+  ClassificationObjective classification_;
+  Reparameterization& parameters_;
+  Objective& objective_;
+  Optimizer optimizer_;
+  TensorMap raw_;
+  TrainState state_;  // its raw, optimizer, method and position are filled in by snapshot()
+};
+
+}  // namespace
+
+TrainResult train(const Graph& graph, const Dataset& data, const TrainOptions& options, const TrainParts& parts,
+                  const TrainState* from) {
+  options.check();
+  return Training(graph, data, options, parts, from).run();
+}
+
+}  // namespace pare

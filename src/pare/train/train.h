@@ -1,0 +1,74 @@
+// The training loop. It takes a reparameterisation and an objective (train/method.h) and knows no method by name.
+//
+//   TrainResult result = train(graph, data, {.epochs = 5}, {.objective = &objective});
+//
+// A run is a function of the graph, the data, the options and the seed: the loader's batches, the learning rate and the
+// random numbers of a step depend only on the seed and the step. With the same threads on the same machine a run that
+// was stopped and goes on from its state ends with the same bits.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+#include "pare/core/options.h"
+#include "pare/data/dataset.h"
+#include "pare/train/method.h"
+#include "pare/train/optimizer.h"
+#include "pare/train/schedule.h"
+#include "pare/train/state.h"
+
+namespace pare {
+
+struct TrainOptions {
+  int64_t epochs = 10;
+  int64_t batch = 64;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  std::string augment = "none";
+  std::string order = "shuffled";  // or stored: as the data set has them
+  double clip_norm = 0;            // largest norm of all gradients together; 0: any
+  double average = 0;              // decay of the moving average of the weights; 0: none
+  int64_t patience = 0;            // epochs without a better validation after which the run ends; 0: never
+  uint64_t seed = 0;
+
+  void describe(OptionVisitor& options);  // all but the seed
+  void check() const;                     // Error{usage}
+};
+
+// A step that was just done.
+struct StepReport {
+  TrainPosition at;
+  int64_t epoch = 0;  // from 1
+  double loss = 0;    // of its batch
+  double rate = 0;
+  EpochSums sums;  // of its epoch so far
+};
+
+struct TrainParts {
+  Reparameterization* parameters = nullptr;  // null: PlainParameters
+  Objective* objective = nullptr;            // null: ClassificationObjective
+  // The larger the better; called after every epoch with the network as it would be used.
+  std::function<double(const Graph&)> validate;
+  std::function<void(const StepReport&)> on_step;
+  std::function<void(const TrainState&)> on_epoch;  // the state after it; its report is the last of the history
+  std::function<void(const TrainState&)> save;      // after every epoch, and when stopped
+  std::function<bool()> stop;                       // asked after every step; true: save, then Error{interrupted}
+};
+
+struct TrainResult {
+  Graph last;
+  Graph best;  // by the validation; the last where there is none
+  TrainState state;
+};
+
+// Tensors that training changes: weights, biases, scales and slopes; not statistics and other constants.
+std::vector<std::string> trained_tensors(const Graph& graph);
+
+// Goes on from `from` where given. Error{failed} when the loss is not finite: it names the step and the layers' norms,
+// and what was saved before stays.
+TrainResult train(const Graph& graph, const Dataset& data, const TrainOptions& options, const TrainParts& parts = {},
+                  const TrainState* from = nullptr);
+
+}  // namespace pare

@@ -1,0 +1,51 @@
+// Heat maps of images, of one model or of two side by side.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pare/attribute/attributor.h"
+#include "pare/core/graph.h"
+#include "pare/data/dataset.h"
+
+namespace pare {
+
+// What is to be explained: pictures as they are shown, and what the model sees of them.
+struct ExplainInput {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> pictures;           // uint8 [1 or 3, H, W], of any size
+  at::Tensor images;                          // float32 [N, C, H, W], normalised
+  std::vector<std::vector<int64_t>> classes;  // to explain, for each image; empty: the top one
+  std::vector<std::string> class_names;       // empty where unknown
+  std::vector<double> mean, std;              // used
+};
+
+// Image files, stretched to what the model takes and turned to its colours. `mean` and `std` empty: the model's own,
+// else those of image folders.
+ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
+                                const std::vector<double>& mean, const std::vector<double>& std);
+// The first `count` images of a data set; of multi-label data the classes that are present.
+ExplainInput make_explain_input(const Dataset& data, int64_t count);
+
+// A class by its number or its name. Error{usage} when there is none.
+int64_t find_class(const std::string& text, const std::vector<std::string>& names);
+
+struct Explanation {
+  size_t image = 0;  // which of the input
+  int64_t class_index = 0;
+  double score = 0;
+  double other_score = 0;         // of the other model
+  bool zero = false;              // the map is all zero
+  double conservation_error = 0;  // NaN where the method has none
+  double cosine = 0;              // to the other model's map; NaN without one
+  double rank_correlation = 0;    // likewise
+  at::Tensor picture;             // the image, its heat map, and the other model's
+};
+
+// `other` may be null. Hands over one explanation after the other, in the order of the images.
+void explain(const Graph& model, const Graph* other, const ExplainInput& input, const AttributionOptions& options,
+             const std::function<void(const Explanation&)>& done);
+
+}  // namespace pare

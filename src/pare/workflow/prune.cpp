@@ -1,0 +1,339 @@
+#include "pare/workflow/prune.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "pare/calibrate/distill_images.h"
+#include "pare/calibrate/noise.h"
+#include "pare/core/error.h"
+#include "pare/data/loader.h"
+#include "pare/passes/pipeline.h"
+#include "pare/prune/criteria.h"
+#include "pare/prune/subset.h"
+#include "pare/workflow/evaluate.h"
+
+namespace pare {
+
+void PruneOptions::describe(OptionVisitor& options) {
+  options.field("channels", channels, "fraction of the channels of each group to remove");
+  options.field("params", params, "or fraction of the model's parameters");
+  options.field("macs", macs, "or fraction of its multiply-accumulates");
+  options.field("criterion", criterion, "which channels go: the least important by this",
+                {"l1", "l2", "gm", "bn", "taylor", "random", "subset"});
+  options.field("scope", scope, "the same fraction of each group, or the least important of all",
+                {"uniform", "global"});
+  options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
+  options.field("skip", skip, "GLOB: do not cut these groups");
+  options.field("round-to", round_to, "widths that are left are multiples of this");
+  options.field("floor", floor, "global scope: at least this fraction of a group stays");
+  options.field("inner-only", inner_only, "leave residual streams alone");
+  options.field("steps", steps, "cut in so many steps, selecting anew each time");
+  Choices names;
+  for (const auto& compensation : compensations()) names.emplace_back(compensation.name);
+  options.field("compensate", compensate, "how the kept channels take over from the removed ones", names);
+  options.field("threshold", method.most_sim.threshold, "most-sim: less similar filters are dropped, not merged");
+  options.field("lambda", method.most_sim.lambda, "most-sim: weight of the cosine against the bias behind batch norm");
+  options.field("as-published", method.most_sim.as_published, "most-sim: scales as the authors' program has them");
+  options.field("terms", method.nnls.terms, "nnls: kept channels that may take over from a removed one");
+  options.field("ridge", method.reconstruct.ridge, "synthetic, calibrated: ridge of the solved layers");
+  options.field("images", images, "synthetic: the images it makes", {"distilled", "pink", "smooth", "white"});
+  options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones)");
+  options.field("distill-steps", distill_steps, "synthetic: steps of gradient descent");
+  options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
+  data.describe(options);
+}
+
+BudgetOptions PruneOptions::budget() const {
+  BudgetOptions budget;
+  int given = 0;
+  // Not `>= 0`: a fraction that is not a number is given, and refused later.
+  const auto take = [&](double ratio, Budget kind) {
+    if (ratio < 0) return;
+    ++given;
+    budget.ratio = ratio;
+    budget.budget = kind;
+  };
+  take(channels, Budget::channels);
+  take(params, Budget::params);
+  take(macs, Budget::macs);
+  if (given != 1)
+    throw Error(ErrorKind::usage, "prune", "expected one of --channels, --params and --macs, found {}", given);
+  if (scope != "uniform" && scope != "global")
+    throw Error(ErrorKind::usage, "--scope", "'{}' is not uniform or global", scope);
+  budget.scope = scope == "global" ? Scope::global : Scope::uniform;
+  budget.layers = layers;
+  budget.skip = skip;
+  budget.round_to = round_to;
+  budget.floor = floor;
+  budget.inner_only = inner_only;
+  return budget;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr int64_t kDataSamples = 256;
+constexpr int64_t kMadeSamples = 64;
+
+// The images that selection and compensation learn from, made or loaded when first asked for.
+class LearningImages {
+ public:
+  LearningImages(const PruneOptions& options, std::vector<std::string>& notes, double& seconds)
+      : options_(options), notes_(notes), seconds_(seconds) {}
+
+  bool from_data() const { return find_compensation(options_.compensate).images == ImageSource::data || !made_only(); }
+
+  const std::vector<at::Tensor>& inputs(const Graph& graph) {
+    if (inputs_.empty()) {
+      const auto start = Clock::now();
+      inputs_ = made_only() ? made(graph) : loaded(graph);
+      seconds_ += since(start);
+    }
+    return inputs_;
+  }
+
+  // Images and labels of the training data.
+  const Batch& batch(const Graph& graph) {
+    if (!batch_.images.defined()) {
+      DataChoice choice = options_.data;
+      choice.split = "train";
+      choice.limit = options_.samples > 0 ? options_.samples : kDataSamples;
+      const Dataset data = choice.load(graph);
+      batch_ = make_batch(data, 0, data.size());
+      if (data.size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
+      const auto& dims = graph.inputs.at(0).dims;
+      if (dims && dims->size() == 2) batch_.images = batch_.images.flatten(1);
+      batch_.images = batch_.images.to(graph.inputs[0].dtype);
+    }
+    return batch_;
+  }
+
+ private:
+  // A data-free method stays data-free also in its selection.
+  bool made_only() const {
+    return find_compensation(options_.compensate).images == ImageSource::made || options_.data.data.empty();
+  }
+
+  std::vector<at::Tensor> loaded(const Graph& graph) { return {batch(graph).images}; }
+
+  std::vector<at::Tensor> made(const Graph& graph) {
+    const int64_t count = options_.samples > 0 ? options_.samples : kMadeSamples;
+    NoiseOptions noise{.count = count, .seed = options_.seed};
+    if (options_.images == "white") noise.kind = NoiseKind::white;
+    if (options_.images == "smooth") noise.kind = NoiseKind::smooth;
+    if (options_.images != "distilled") return noise_inputs(graph, noise);
+    const DistilledImages images = distill_images(graph, {.count = count,
+                                                          .batch = std::min(count, kMadeSamples),
+                                                          .steps = options_.distill_steps,
+                                                          .start = noise,
+                                                          .seed = options_.seed,
+                                                          .progress = [&](int64_t done, int64_t all) {
+                                                            if (options_.progress)
+                                                              options_.progress("distilling images", done, all);
+                                                          }});
+    if (images.distilled)
+      notes_.push_back(
+          fmt::format("distilled {} images: mismatch of batch-norm statistics {:.4f}, from {:.4f} of noise", count,
+                      images.after, images.before));
+    else
+      notes_.push_back("no batch norm to distil images from: used noise with a 1/f spectrum");
+    return images.inputs;
+  }
+
+  const PruneOptions& options_;
+  std::vector<std::string>& notes_;
+  double& seconds_;
+  std::vector<at::Tensor> inputs_;
+  Batch batch_;
+};
+
+class Pruner {
+ public:
+  Pruner(const PruneOptions& options, const ShapeOptions& shapes)
+      : options_(options),
+        shapes_(shapes),
+        method_(find_compensation(options.compensate)),
+        images_(options, result_.notes, result_.image_seconds) {
+    if (method_.images == ImageSource::data && options.data.data.empty())
+      throw Error(ErrorKind::usage, "--data", "'{}' learns from images: name the data", method_.name);
+    if (options.samples < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more");
+    if (options.distill_steps < 1) throw Error(ErrorKind::usage, "--distill-steps", "expected 1 or more");
+    if (options.method.nnls.terms < 1) throw Error(ErrorKind::usage, "--terms", "expected 1 or more");
+    const auto fraction = [](double value, const char* where, double highest) {
+      if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, where, "expected 0 to {}", highest);
+    };
+    fraction(options.method.most_sim.threshold, "--threshold", 1);
+    fraction(options.method.most_sim.lambda, "--lambda", 1);
+    fraction(options.method.reconstruct.ridge, "--ridge", 1e6);
+  }
+
+  // One selection, removal and compensation.
+  Graph cut(const Graph& graph, const BudgetOptions& budget) {
+    const ChannelMap map = analyze_channels(graph, shapes_);
+    const Selection selection = select_channels(graph, map, budget, importance(graph, map));
+    const auto removed = selection.removed();
+    const std::vector<at::Tensor> none;
+    const auto& inputs = method_.images == ImageSource::none ? none : images_.inputs(graph);
+    Pipeline pipeline;
+    Compensated done;
+    Graph pruned = pipeline.run(
+        "prune",
+        [&](const Graph& g) {
+          done = compensate(g, map, removed, method_, options_.method, inputs);
+          return done.graph;
+        },
+        graph);
+    note_groups(selection, done);
+    for (const auto& note : done.notes) result_.notes.push_back(note);
+    return pruned;
+  }
+
+  PruneResult& result() { return result_; }
+
+ private:
+  Importance importance(const Graph& graph, const ChannelMap& map) {
+    if (options_.criterion == "subset") {
+      moments_ = reader_moments(graph, map, images_.inputs(graph));
+      return [this, &map](const ChannelGroup& group, std::string& reason) {
+        const auto index = static_cast<size_t>(&group - map.groups.data());
+        const auto found = moments_.find(index);
+        if (found != moments_.end()) return subset_importance(found->second);
+        reason = "no layer that could be measured reads its channels";
+        return at::Tensor();
+      };
+    }
+    CriterionOptions criterion{.criterion = criterion_of(options_.criterion), .seed = options_.seed};
+    if (criterion.criterion == Criterion::taylor) {
+      if (options_.data.data.empty()) throw Error(ErrorKind::usage, "--data", "the criterion taylor needs data");
+      const Batch& batch = images_.batch(graph);
+      gradients_ = loss_gradients(graph, batch.images, batch.labels);
+      criterion.gradients = &gradients_;
+    }
+    return [this, &graph, &map, criterion](const ChannelGroup& group, std::string& reason) {
+      return pare::importance(graph, map, group, criterion, reason);
+    };
+  }
+
+  // Groups of a later step have fewer channels to begin with: totals are those of the first.
+  void note_groups(const Selection& selection, const Compensated& done) {
+    const bool first = result_.groups.empty();
+    for (size_t i = 0; i < selection.groups.size(); ++i) {
+      const GroupPlan& plan = selection.groups[i];
+      if (first) result_.groups.push_back({.name = plan.name, .total = plan.total});
+      const auto found = std::find_if(result_.groups.begin(), result_.groups.end(),
+                                      [&](const PrunedGroup& group) { return group.name == plan.name; });
+      if (found == result_.groups.end()) continue;
+      found->kept = plan.kept;
+      found->reason = found->kept < found->total && plan.removed.empty() ? "" : plan.reason;
+      if (const auto what = done.groups.find(plan.group); what != done.groups.end()) found->compensation = what->second;
+    }
+  }
+
+  const PruneOptions& options_;
+  const ShapeOptions& shapes_;
+  const Compensation& method_;
+  PruneResult result_;
+  LearningImages images_;
+  std::map<size_t, std::vector<ReaderMoments>> moments_;
+  Gradients gradients_;
+};
+
+// The fraction to remove of what is left so that after step `i` of `n` the part i/n of the whole is gone.
+double step_ratio(double whole, int64_t i, int64_t n) {
+  const auto gone = [&](int64_t k) { return whole * static_cast<double>(k) / static_cast<double>(n); };
+  return 1 - (1 - gone(i)) / (1 - gone(i - 1));
+}
+
+Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& options, const std::string& what) {
+  Measured result{.cost = cost_of(graph)};
+  if (data == nullptr) return result;
+  const auto progress = [&](int64_t done, int64_t all) {
+    if (options.progress) options.progress(what, done, all);
+  };
+  result.metrics = evaluate({graph}, *data, {.progress = progress}).models.at(0);
+  return result;
+}
+
+}  // namespace
+
+PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes) {
+  const auto start = Clock::now();
+  if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
+  if (options.max_drop >= 0 && options.data.data.empty())
+    throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
+  BudgetOptions budget = options.budget();
+  const double whole = budget.ratio;
+  Pruner pruner(options, shapes);
+  const std::optional<Dataset> data =
+      options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
+  const Dataset* where = data ? &*data : nullptr;
+  const Measured before = measured(graph, where, options, "measuring the original");
+  const auto method_start = Clock::now();
+  Graph pruned = graph;
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    if (options.steps > 1 && whole > 0 && whole < 1) budget.ratio = step_ratio(whole, step, options.steps);
+    pruned = pruner.cut(pruned, budget);
+  }
+  PruneResult result = std::move(pruner.result());
+  result.method_seconds = since(method_start) - result.image_seconds;
+  result.before = before;
+  result.after = measured(pruned, where, options, "measuring the pruned model");
+  result.graph = std::move(pruned);
+  result.seconds = since(start);
+  if (options.max_drop >= 0) {
+    const double drop = result.before.metrics->top1() - result.after.metrics->top1();
+    if (!(drop <= options.max_drop))
+      throw Error(ErrorKind::quality, "--max-drop", "top-1 falls from {:.4f} to {:.4f}, by more than {}",
+                  result.before.metrics->top1(), result.after.metrics->top1(), options.max_drop);
+  }
+  return result;
+}
+
+Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes) {
+  constexpr int kPoints = 9;
+  if (options.data.data.empty()) throw Error(ErrorKind::usage, "--scan", "needs --data to measure on");
+  PruneOptions own = options;
+  own.channels = 0.5;
+  own.params = own.macs = -1;
+  Scan result;
+  const Dataset data = options.data.load(graph);
+  result.before = evaluate({graph}, data).models.at(0).top1();
+  const ChannelMap map = analyze_channels(graph, shapes);
+  // One group at a time; the images are made once.
+  Pruner pruner(own, shapes);
+  int64_t done = 0;
+  for (const auto& group : map.groups) {
+    ScanCurve curve{.name = group.name};
+    std::string reason;
+    for (int i = 1; i <= kPoints; ++i) {
+      BudgetOptions budget = own.budget();
+      budget.ratio = 0.1 * i;
+      try {
+        pruner.result().groups.clear();
+        budget.layers = {group.name};
+        const Graph cut = pruner.cut(graph, budget);
+        curve.ratios.push_back(budget.ratio);
+        curve.top1.push_back(evaluate({cut}, data).models.at(0).top1());
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::usage) throw;
+        reason = group.reason.empty() ? error.message() : group.reason;
+      }
+    }
+    if (curve.ratios.empty())
+      result.left.push_back({.name = group.name,
+                             .total = static_cast<int64_t>(group.channels.size()),
+                             .kept = static_cast<int64_t>(group.channels.size()),
+                             .reason = reason});
+    else
+      result.curves.push_back(std::move(curve));
+    if (options.progress) options.progress("scanning", ++done, static_cast<int64_t>(map.groups.size()));
+  }
+  if (result.curves.empty()) throw Error(ErrorKind::usage, "--scan", "no group can be cut");
+  return result;
+}
+
+}  // namespace pare

@@ -1,0 +1,91 @@
+// Structured pruning from end to end: select, remove, compensate, measure.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pare/analysis/cost.h"
+#include "pare/analysis/shapes.h"
+#include "pare/compensate/compensate.h"
+#include "pare/core/graph.h"
+#include "pare/core/options.h"
+#include "pare/metrics/accuracy.h"
+#include "pare/prune/budget.h"
+#include "pare/workflow/data_options.h"
+
+namespace pare {
+
+struct PruneOptions {
+  double channels = -1;  // fractions removed; one of the three, below zero is not given
+  double params = -1;
+  double macs = -1;
+  std::string criterion = "l1";
+  std::string scope = "uniform";
+  std::vector<std::string> layers;
+  std::vector<std::string> skip;
+  int64_t round_to = 8;
+  double floor = 0.1;
+  bool inner_only = false;
+  int64_t steps = 1;
+
+  std::string compensate = "most-sim";
+  CompensateOptions method;
+  std::string images = "distilled";  // of synthetic: distilled, pink, smooth or white
+  int64_t samples = 0;               // images of a method; 0: 256 of the data, 64 made ones
+  int64_t distill_steps = 150;
+
+  double max_drop = -1;  // of top-1; below zero is not given
+  DataChoice data;       // measured on before and after, where given; the training part is what methods learn from
+
+  uint64_t seed = 0;
+  std::function<void(const std::string& what, int64_t done, int64_t all)> progress;
+
+  void describe(OptionVisitor& options);
+  BudgetOptions budget() const;  // Error{usage} unless exactly one of channels, params and macs is given
+};
+
+struct PrunedGroup {
+  std::string name;
+  int64_t total = 0;
+  int64_t kept = 0;
+  std::string reason;        // why it was left alone, or not cut as asked
+  std::string compensation;  // what was done about the removed channels
+};
+
+// A model's size and, where there is data, its accuracy.
+struct Measured {
+  ModelCost cost;
+  std::optional<ClassificationMetrics> metrics;
+};
+
+struct PruneResult {
+  Graph graph;
+  std::vector<PrunedGroup> groups;
+  Measured before;
+  Measured after;
+  std::vector<std::string> notes;
+  double seconds = 0;         // all
+  double method_seconds = 0;  // selecting, removing and compensating, without making images and measuring
+  double image_seconds = 0;   // loading or making images
+};
+
+// Error{quality} when the top-1 accuracy falls by more than max_drop.
+PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes = {});
+
+// Accuracy against the fraction removed, group by group, each cut alone.
+struct ScanCurve {
+  std::string name;
+  std::vector<double> ratios;
+  std::vector<double> top1;
+};
+struct Scan {
+  double before = 0;
+  std::vector<ScanCurve> curves;
+  std::vector<PrunedGroup> left;  // groups that cannot be cut, with the reason
+};
+Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes = {});
+
+}  // namespace pare

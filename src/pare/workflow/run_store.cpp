@@ -1,0 +1,78 @@
+#include "pare/workflow/run_store.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+
+namespace pare {
+
+namespace {
+
+std::string hash_of(const std::string& text) { return sha256(std::as_bytes(std::span(text))); }
+
+std::string hash_of(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.contiguous();
+  return sha256({static_cast<const std::byte*>(dense.data_ptr()), dense.nbytes()});
+}
+
+}  // namespace
+
+RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind, const nlohmann::json& definition) {
+  RunDirectory run;
+  run.hash = hash_of(kind + definition.dump());
+  run.path = runs / fmt::format("{}-{}", kind, run.hash.substr(0, 12));
+  std::error_code failed;
+  std::filesystem::create_directories(run.path, failed);
+  if (failed)
+    throw Error(ErrorKind::file, run.path.string(), "the run's directory cannot be made: {}", failed.message());
+  write_file_atomically(run.path / "definition.json", [&](std::ostream& out) { out << definition.dump(2) << "\n"; });
+  return run;
+}
+
+std::string fingerprint(const Graph& graph) {
+  std::string text = graph.name;
+  for (const auto& node : graph.nodes) {
+    text +=
+        fmt::format("\n{} {} {} {}", node.domain, node.op, fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
+    for (const auto& [name, value] : node.attributes) {
+      text += " " + name + "=";
+      if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
+      if (const auto* real = std::get_if<double>(&value)) text += fmt::format("{}", *real);
+      if (const auto* word = std::get_if<std::string>(&value)) text += *word;
+      if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
+        text += fmt::format("{}", fmt::join(*list, ","));
+    }
+  }
+  for (const auto& [name, tensor] : graph.tensors)
+    text += fmt::format("\n{} {} {}", name, fmt::join(tensor.sizes(), "x"), hash_of(tensor));
+  return hash_of(text);
+}
+
+nlohmann::json fingerprint(const Dataset& data) {
+  return {{"name", data.name},
+          {"split", data.split},
+          {"images", fmt::format("{}", fmt::join(data.images.sizes(), "x"))},
+          {"labels", hash_of(data.labels)},
+          {"mean", data.mean},
+          {"std", data.std}};
+}
+
+void write_training_logs(const RunDirectory& run, const std::vector<EpochReport>& history) {
+  write_file_atomically(run.path / "log.jsonl", [&](std::ostream& out) {
+    for (const auto& report : history) out << report.json().dump() << "\n";
+  });
+  const auto number = [](double value) { return std::isnan(value) ? std::string() : fmt::format("{}", value); };
+  write_file_atomically(run.path / "log.csv", [&](std::ostream& out) {
+    out << "epoch,step,loss,penalty,accuracy,validation,rate,seconds,images_per_second\n";
+    for (const auto& r : history)
+      out << fmt::format("{},{},{},{},{},{},{},{},{}\n", r.epoch, r.step, r.loss, r.penalty, number(r.accuracy),
+                         number(r.validation), r.rate, r.seconds, r.images_per_second);
+  });
+}
+
+}  // namespace pare

@@ -1,0 +1,188 @@
+#include "pare/workflow/train.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/train/tensorboard.h"
+#include "pare/workflow/evaluate.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+void TrainingOptions::describe(OptionVisitor& options) {
+  train.describe(options);
+  options.field("label-smoothing", label_smoothing, "part of the target spread over all classes");
+  options.field("validation", validation, "part of the training images held out to choose the epoch that is kept");
+  options.field("runs", runs, "directory of the run directories");
+  options.field("tensorboard", tensorboard, "write TensorBoard event files into this directory");
+  options.field("log-every", log_every, "also log every so many steps (0: epochs only)");
+  options.field("resume", resume, "insist on going on with an earlier run (going on is the default)");
+  options.field("fresh", fresh, "forget an earlier run of the same command");
+}
+
+DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
+  if (!(fraction >= 0 && fraction < 1))
+    throw Error(ErrorKind::usage, "--validation", "expected a part from 0 to 1, found {}", fraction);
+  const auto count = static_cast<int64_t>(fraction * static_cast<double>(data.size()));
+  if (fraction > 0 && count == 0)
+    throw Error(ErrorKind::usage, "--validation", "{} of {} images is none", fraction, data.size());
+  Random random(mix_seed({seed, 3}));
+  auto order = random_permutation(data.size(), random);
+  const auto part = [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> chosen(order.begin() + begin, order.begin() + end);
+    std::sort(chosen.begin(), chosen.end());
+    const at::Tensor index = at::tensor(chosen);
+    Dataset result = data;
+    result.images = data.images.index_select(0, index);
+    result.labels = data.labels.index_select(0, index);
+    return result;
+  };
+  if (count == 0) return {data, {}};
+  return {part(count, data.size()), part(0, count)};
+}
+
+namespace {
+
+nlohmann::json definition_of(const Graph& graph, const Dataset& data, const TrainingOptions& options,
+                             const TrainingJob& job) {
+  JsonWriter writer;
+  TrainOptions copy = options.train;
+  copy.describe(writer);
+  nlohmann::json definition = writer.json();
+  definition["label-smoothing"] = options.label_smoothing;
+  definition["validation"] = options.validation;
+  definition["seed"] = options.train.seed;
+  definition["model"] = fingerprint(graph);
+  definition["data"] = fingerprint(data);
+  definition["method"] = job.definition;
+  return definition;
+}
+
+std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingOptions& options) {
+  if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--fresh", "and --resume contradict each other");
+  std::error_code ignored;
+  if (options.fresh) fs::remove(run.state(), ignored);
+  if (!fs::exists(run.state(), ignored)) {
+    if (options.resume)
+      throw Error(ErrorKind::usage, "--resume", "there is no run to go on with in {}", run.path.string());
+    return std::nullopt;
+  }
+  try {
+    return read_train_state(run.state(), run.hash);
+  } catch (const Error& error) {
+    throw Error(error.kind(), error.where(), "{}; --fresh begins the run anew", error.message());
+  }
+}
+
+// steps.jsonl and TensorBoard.
+class StepLogs {
+ public:
+  StepLogs(const RunDirectory& run, const TrainingOptions& options, int64_t start) : every_(options.log_every) {
+    if (!options.tensorboard.empty()) events_ = std::make_unique<EventWriter>(options.tensorboard, start);
+    if (every_ > 0) {
+      path_ = run.path / "steps.jsonl";
+      keep_before(start);
+      steps_.open(path_, std::ios::app);
+      if (!steps_) throw Error(ErrorKind::file, path_.string(), "cannot be written");
+    }
+  }
+
+  void step(const StepReport& report) {
+    if (every_ == 0 || report.at.step % every_ != 0) return;
+    steps_ << nlohmann::json{{"step", report.at.step}, {"loss", report.loss}, {"rate", report.rate}}.dump() << "\n";
+    if (events_) {
+      events_->scalar("train/loss", report.loss, report.at.step);
+      events_->scalar("train/rate", report.rate, report.at.step);
+    }
+  }
+
+  void epoch(const EpochReport& report) {
+    steps_.flush();
+    if (every_ > 0 && !steps_) throw Error(ErrorKind::file, path_.string(), "could not be written");
+    if (!events_) return;
+    const auto json = report.json();
+    for (const char* key : {"loss", "penalty", "accuracy", "validation", "rate", "images_per_second"})
+      if (json.contains(key)) events_->scalar(fmt::format("epoch/{}", key), json[key].get<double>(), report.step);
+    events_->flush();
+  }
+
+ private:
+  // Drops what a killed run logged after the state from which this one goes on.
+  void keep_before(int64_t start) {
+    std::ifstream in(path_);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) {
+      const auto entry = nlohmann::json::parse(line, nullptr, false);
+      if (entry.is_object() && entry.value("step", start + 1) <= start) lines.push_back(line);
+    }
+    write_file_atomically(path_, [&](std::ostream& out) {
+      for (const auto& line : lines) out << line << "\n";
+    });
+  }
+
+  int64_t every_;
+  fs::path path_;
+  std::ofstream steps_;
+  std::unique_ptr<EventWriter> events_;
+};
+
+}  // namespace
+
+TrainingOutcome run_training(const Graph& graph, const Dataset& data, const TrainingOptions& options,
+                             const TrainingJob& job) {
+  options.train.check();
+  if (!(options.label_smoothing >= 0 && options.label_smoothing < 1))
+    throw Error(ErrorKind::usage, "--label-smoothing", "expected 0 to 1, found {}", options.label_smoothing);
+  if (options.log_every < 0)
+    throw Error(ErrorKind::usage, "--log-every", "expected 0 or more, found {}", options.log_every);
+  if (options.train.patience > 0 && options.validation == 0)
+    throw Error(ErrorKind::usage, "--patience", "needs --validation, which says what is better");
+  const DatasetParts parts = hold_out(data, options.validation, options.train.seed);
+  TrainingOutcome outcome;
+  outcome.run = open_run(options.runs, job.kind, definition_of(graph, data, options, job));
+  const auto from = earlier_state(outcome.run, options);
+  outcome.resumed_at = from ? from->step : 0;
+  outcome.done_already = from && from->finished;
+  if (job.begin) job.begin(outcome.done_already);
+
+  StepLogs logs(outcome.run, options, outcome.resumed_at);
+  ClassificationObjective classification(options.label_smoothing);
+  TrainParts hooks{.parameters = job.parameters,
+                   .objective = job.objective != nullptr ? job.objective : &classification,
+                   .validate = {},
+                   .on_step =
+                       [&](const StepReport& report) {
+                         logs.step(report);
+                         if (job.on_step) job.on_step(report);
+                       },
+                   .on_epoch =
+                       [&](const TrainState& state) {
+                         logs.epoch(state.history.back());
+                         if (job.on_epoch) job.on_epoch(state.history.back());
+                       },
+                   .save =
+                       [&](const TrainState& state) {
+                         write_train_state(outcome.run.state(), state, outcome.run.hash);
+                         write_training_logs(outcome.run, state.history);
+                       },
+                   .stop = job.stop};
+  if (parts.held_out.images.defined())
+    hooks.validate = [&](const Graph& now) { return evaluate({now}, parts.held_out).models.at(0).top1(); };
+  TrainResult result = train(graph, parts.rest, options.train, hooks, from ? &*from : nullptr);
+  outcome.graph = std::move(result.best);
+  outcome.state = std::move(result.state);
+  outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();
+  outcome.graph.metadata["pare.std"] = nlohmann::json(data.std).dump();
+  outcome.graph.metadata["pare.classes"] = nlohmann::json(data.classes).dump();
+  return outcome;
+}
+
+}  // namespace pare

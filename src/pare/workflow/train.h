@@ -1,0 +1,59 @@
+// A training run from end to end: a directory of its own, a state that it goes on from, logs. Every command that trains
+// goes through it.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "pare/core/options.h"
+#include "pare/train/train.h"
+#include "pare/workflow/run_store.h"
+
+namespace pare {
+
+// Options of every command that trains.
+struct TrainingOptions {
+  TrainOptions train;
+  double label_smoothing = 0;
+  double validation = 0;  // part of the training images held out; the epoch that does best on them is kept
+  std::string runs = "runs";
+  std::string tensorboard;
+  int64_t log_every = 0;  // steps between entries of steps.jsonl and TensorBoard; 0: epochs only
+  bool resume = false;    // insist that there is a run to go on with
+  bool fresh = false;     // forget an earlier one
+
+  void describe(OptionVisitor& options);
+};
+
+struct TrainingJob {
+  std::string kind = "train";                    // names the run's directory
+  std::string definition;                        // what a method adds to the run's definition
+  Reparameterization* parameters = nullptr;      // as in TrainParts
+  Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
+  std::function<void(bool done_already)> begin;  // before anything is trained
+  std::function<void(const StepReport&)> on_step;
+  std::function<void(const EpochReport&)> on_epoch;
+  std::function<bool()> stop;
+};
+
+struct TrainingOutcome {
+  Graph graph;  // the best epoch's where there is a validation, else the last; with the data's normalisation
+  TrainState state;
+  RunDirectory run;
+  int64_t resumed_at = 0;     // steps already done when it began
+  bool done_already = false;  // an earlier run had finished
+};
+
+// Error{interrupted} when stopped: the state is stored and the same call goes on with it.
+TrainingOutcome run_training(const Graph& graph, const Dataset& data, const TrainingOptions& options,
+                             const TrainingJob& job);
+
+// The data without and with a part of `fraction` of its images, drawn by the seed.
+struct DatasetParts {
+  Dataset rest;
+  Dataset held_out;
+};
+DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed);
+
+}  // namespace pare

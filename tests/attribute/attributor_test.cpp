@@ -1,0 +1,232 @@
+// Class activation maps and gradients: identities, golden values, and the methods behind one name.
+#include "pare/attribute/attributor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attribute/nets.h"
+#include "pare/attribute/cam.h"
+#include "pare/attribute/gradients.h"
+#include "pare/core/error.h"
+#include "pare/passes/fold_batch_norm.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+namespace {
+
+// dz_c/dA of a value, by the whole graph's autograd.
+at::Tensor gradient_at(const Graph& graph, const std::string& value, const at::Tensor& x, const at::Tensor& classes) {
+  at::Tensor A;
+  RunOptions options;
+  options.transform = [&](const std::string& name, const at::Tensor& t) {
+    if (name != value) return t;
+    A = t.detach().requires_grad_();
+    return A;
+  };
+  class_scores(forward(graph, {&x, 1}, options).outputs[0], classes).sum().backward();
+  return A.grad();
+}
+
+TEST(Cam, GradCamIsCamOnGlobalAveragingAndALinearLayer) {
+  const Graph graph = branching_net();
+  const at::Tensor x = images(4), classes = at::tensor({0, 3, 4, 1}, at::kLong);
+  const std::string layer = last_spatial_activation(graph);
+  const at::Tensor A = values_of(graph, x).at(layer);
+  const at::Tensor w = graph.tensor(graph.nodes.back().inputs[1]).index_select(0, classes);
+  const at::Tensor cam = at::einsum("nk,nkhw->nhw", {w, A});
+  const at::Tensor g = gradient_at(graph, layer, x, classes);
+  EXPECT_LT(largest(class_activation_map(A, g, CamKind::grad, false) - cam), 1e-13);
+  EXPECT_LT(largest(cam.flatten(1).mean(1) - class_scores(scores_of(graph, x), classes)), 1e-13);
+  const auto found = Attributor(graph, {}).explain(x, {}, classes);
+  EXPECT_LT(largest(found.maps - cam.clamp_min(0)), 1e-13);
+  EXPECT_LT(largest(found.scores - scores_of(graph, x)), 1e-13);
+}
+
+TEST(Cam, HiResCamSumsToTheScoreOfALinearHead) {
+  const Graph graph = plain_net({.bias = true});
+  const at::Tensor x = images(5), classes = at::tensor({0, 1, 2, 3, 4}, at::kLong);
+  const std::string layer = last_spatial_value(graph);
+  const at::Tensor A = values_of(graph, x).at(layer), g = gradient_at(graph, layer, x, classes);
+  const at::Tensor bias = graph.tensor(graph.nodes.back().inputs[2]);
+  const at::Tensor total = sums(class_activation_map(A, g, CamKind::hires, false)) + bias;
+  EXPECT_LT(largest(total - class_scores(scores_of(graph, x), classes)), 1e-13);
+  // The summed gradients are the spatial sums of the head's rows, which do not depend on the image.
+  const at::Tensor rows = graph.tensor(graph.nodes.back().inputs[1]).view({5, 6, 4}).sum(2);
+  EXPECT_LT(largest(g.sum({2, 3}) - rows), 1e-14);
+}
+
+TEST(Cam, GradCamPlusPlusAsItsFormulaInLoops) {
+  at::manual_seed(1);
+  const at::Tensor A = at::randn({2, 3, 4, 5}, at::kDouble).clamp_min(0), g = at::randn({2, 3, 4, 5}, at::kDouble);
+  const auto at = [](const at::Tensor& t, int64_t n, int64_t k, int64_t p) {
+    return t.flatten(2)[n][k][p].item<double>();
+  };
+  at::Tensor expected = at::zeros({2, 20}, at::kDouble);
+  for (int64_t n = 0; n < 2; ++n)
+    for (int64_t k = 0; k < 3; ++k) {
+      double sum = 0, weight = 0;
+      for (int64_t p = 0; p < 20; ++p) sum += at(A, n, k, p);
+      for (int64_t p = 0; p < 20; ++p) {
+        const double d = at(g, n, k, p), alpha = d * d / (2 * d * d + sum * d * d * d);
+        weight += alpha * std::max(d, 0.0);
+      }
+      for (int64_t p = 0; p < 20; ++p) expected[n][p] += weight * at(A, n, k, p);
+    }
+  EXPECT_LT(largest(class_activation_map(A, g, CamKind::grad_plus_plus).flatten(1) - expected.clamp_min(0)), 1e-12);
+}
+
+// conv 1->2 of ones with biases -50 and -75, ReLU, linear rows (1,1,1,1,1,-1,-1,-1), ReLU; x = 0 … 15.
+TEST(Cam, GoldenValues) {
+  TestGraph g;
+  const std::string x = g.input("x", {-1, 1, 4, 4});
+  const std::string conv = g.relu(g.node(
+      "Conv", {x, g.tensor(at::ones({2, 1, 3, 3}, at::kDouble)), g.tensor(at::tensor({-50.0, -75.0}, at::kDouble))}));
+  const at::Tensor row = at::tensor({1.0, 1.0, 1.0, 1.0, 1.0, -1.0, -1.0, -1.0}, at::kDouble);
+  const std::string fc =
+      g.node("Gemm", {g.node("Flatten", {conv}), g.tensor(row.repeat({2, 1}))}, {{"transB", int64_t{1}}});
+  const Graph graph = g.finish(g.relu(fc));
+  const at::Tensor input = at::arange(16, at::kDouble).view({1, 1, 4, 4});
+  const auto values = values_of(graph, input);
+  EXPECT_TRUE(at::equal(values.at(conv)[0],
+                        at::tensor({0.0, 4.0, 31.0, 40.0, 0.0, 0.0, 6.0, 15.0}, at::kDouble).view({2, 2, 2})));
+  const auto found = Attributor(graph, {.layer = conv}).explain(input, {}, at::zeros({1}, at::kLong));
+  EXPECT_TRUE(at::equal(found.scores, at::full({1, 2}, 54.0, at::kDouble)));
+  // Of mean-pooled gradients, hence the 4.
+  EXPECT_TRUE(at::equal(found.maps / 4, at::tensor({0.0, 4.0, 28.0, 32.5}, at::kDouble).view({1, 2, 2}))) << found.maps;
+}
+
+TEST(Gradients, IntegratedGradientsAreComplete) {
+  const auto rule = gauss_legendre(5);  // exact to degree 9
+  double sum = 0, ninth = 0;
+  for (size_t i = 0; i < 5; ++i) sum += rule.weights[i], ninth += rule.weights[i] * std::pow(rule.nodes[i], 9);
+  EXPECT_NEAR(sum, 1, 1e-14);
+  EXPECT_NEAR(ninth, 0.1, 1e-14);
+  const at::Tensor x = images(4), classes = at::tensor({0, 1, 2, 3}, at::kLong);
+  // A bias-free ReLU net from 0: any number of nodes.
+  const Program homogeneous(plain_net());
+  for (const int64_t steps : {1, 3}) {
+    const auto ig = integrated_gradients(homogeneous, x, classes, {.steps = steps});
+    EXPECT_LT(largest(ig.delta), 1e-12) << steps;
+    EXPECT_LT(largest(sums(ig.attribution) - class_scores(scores_of(plain_net(), x), classes)), 1e-12);
+  }
+  // A quadratic function, from anywhere: one node.
+  TestGraph g;
+  const std::string in = g.input("x", {-1, 6});
+  const std::string linear = g.linear(in, 6, 5);
+  const Graph quadratic = g.finish(g.node("Add", {g.node("Mul", {linear, linear}), linear}));
+  at::manual_seed(5);
+  const at::Tensor flat = at::randn({4, 6}, at::kDouble), from = at::randn({4, 6}, at::kDouble);
+  EXPECT_LT(largest(integrated_gradients(Program(quadratic), flat, classes, {.steps = 1, .baseline = from}).delta),
+            1e-13);
+  // With biases it only tends to 0.
+  const Program biased(plain_net({.bias = true}));
+  const double size = largest(scores_of(biased.graph(), x));
+  const double coarse = largest(integrated_gradients(biased, x, classes, {.steps = 20}).delta);
+  const double fine = largest(integrated_gradients(biased, x, classes, {.steps = 300}).delta);
+  EXPECT_LT(coarse, 0.02 * size);
+  EXPECT_LT(fine, 0.2 * coarse);
+}
+
+TEST(Gradients, SmoothGradientsTendToTheGradient) {
+  const Program program(plain_net({.bias = true}));
+  const at::Tensor x = images(2), classes = at::tensor({0, 1}, at::kLong);
+  const at::Tensor g = input_gradient(program, x, classes);
+  EXPECT_LT(largest(smooth_gradient(program, x, classes, {.samples = 3, .noise = 0}) - g), 1e-14);
+  const auto once = smooth_gradient(program, x, classes, {.seed = 5}),
+             again = smooth_gradient(program, x, classes, {.seed = 5});
+  EXPECT_TRUE(at::equal(once, again));
+  EXPECT_FALSE(at::equal(once, g));
+}
+
+TEST(Explained, FoldingKeepsScoresAndGradients) {
+  const Graph graph = plain_net({.bias = true, .batch_norm = true});
+  const Graph folded = explained_graph(graph);
+  EXPECT_LT(folded.nodes.size(), graph.nodes.size());
+  const at::Tensor x = images(3), classes = at::tensor({0, 1, 2}, at::kLong);
+  EXPECT_LT(largest(scores_of(graph, x) - scores_of(folded, x)), 1e-12);
+  EXPECT_LT(largest(input_gradient(Program(graph), x, classes) - input_gradient(Program(folded), x, classes)), 1e-12);
+}
+
+TEST(Explained, TakesScoresInFrontOfASoftmaxAndFindsLayers) {
+  Graph graph = plain_net();
+  const std::string scores = graph.outputs[0].name;
+  graph.nodes.push_back({.name = "softmax", .op = "Softmax", .inputs = {scores}, .outputs = {"p"}});
+  graph.outputs[0].name = "p";
+  EXPECT_EQ(explained_graph(graph).outputs[0].name, scores);
+  EXPECT_EQ(last_spatial_activation(graph), "Relu4_0");
+  EXPECT_EQ(last_spatial_value(graph), "MaxPool5_0");
+  EXPECT_EQ(find_value(graph, "MaxPool5"), "MaxPool5_0");
+  EXPECT_EQ(find_value(graph, "input"), "x");
+  EXPECT_THROW(find_value(graph, "conv9"), Error);
+  EXPECT_THROW(last_spatial_activation(build("lenet-300-100")), Error);
+  EXPECT_EQ(last_spatial_activation(build("resnet20")), "layer3.2.act2");
+  // Values that pass by the cut are handed over too.
+  const Graph residual = branching_net();
+  const Cut cut = cut_behind(residual, residual.nodes[3].outputs[0]);
+  EXPECT_GE(cut.boundary.size(), 2u);
+  const at::Tensor x = images(2);
+  const auto between = forward(cut.front, {&x, 1}).outputs;
+  EXPECT_LT(largest(forward(cut.back, between).outputs[0] - scores_of(residual, x)), 1e-14);
+}
+
+TEST(Attributor, EveryMethodMapsEveryNet) {
+  const std::vector<Graph> nets = {cast(build("vgg9-bn", {.width = 0.25, .input = {3, 16, 16}}), at::kDouble),
+                                   cast(build("resnet20", {.width = 0.25, .input = {3, 16, 16}}), at::kDouble),
+                                   cast(build("mobilenetv1", {.width = 0.125}), at::kDouble)};
+  for (const auto& net : nets) {
+    const int64_t side = (*net.inputs[0].dims)[2].size;
+    at::manual_seed(2);
+    const at::Tensor x = at::rand({2, 3, side, side}, at::kDouble);
+    for (const auto& method : attribution_methods()) {
+      const Attributor attributor(net, {.method = method, .steps = 2, .samples = 2});
+      const auto found = attributor.explain(x, at::tensor({1, 0, 1}, at::kLong), at::tensor({3, 0, 9}, at::kLong));
+      ASSERT_EQ(found.maps.dim(), 3) << method;
+      EXPECT_EQ(found.maps.size(0), 3);
+      EXPECT_TRUE(found.maps.isfinite().all().item<bool>()) << method << " of " << net.name;
+      EXPECT_EQ(found.scores.sizes(), at::IntArrayRef({2, 10}));
+      EXPECT_EQ(resize_maps(found.maps, 20, 30).sizes(), at::IntArrayRef({3, 20, 30}));
+      // Pairs are explained as they would be alone.
+      const auto alone = attributor.explain(x.slice(0, 0, 1), {}, at::tensor({0}, at::kLong));
+      if (method == "smoothgrad") continue;
+      EXPECT_LT(largest(alone.maps[0] - found.maps[1]), 1e-10 + 1e-9 * largest(alone.maps)) << method;
+    }
+  }
+}
+
+TEST(Attributor, ReportsItsConservationError) {
+  const Graph net = plain_net({.bias = true});
+  const at::Tensor x = images(4).abs();
+  EXPECT_LT(Attributor(net, {.method = "lrp"}).explain(x).largest_error(), 1e-12);
+  EXPECT_LT(Attributor(net, {.method = "ebp"}).explain(x).largest_error(), 1e-12);
+  EXPECT_LT(Attributor(net, {.method = "rap"}).explain(x).largest_error(), 1e-12);
+  EXPECT_GT(Attributor(net, {.method = "lrp", .lrp = "zero"}).explain(x).mean_error(), 1e-3);
+  EXPECT_TRUE(std::isnan(Attributor(net, {}).explain(x).largest_error()));
+}
+
+TEST(Attributor, ExplainsNetsOfFlatInputs) {
+  const Graph net = build("lenet-300-100");
+  const at::Tensor x = at::rand({2, 1, 28, 28});
+  for (const char* method : {"gradient", "input-x-gradient", "ig", "lrp", "rap"}) {
+    const auto found = Attributor(net, {.method = method}).explain(x);
+    EXPECT_EQ(found.maps.sizes(), at::IntArrayRef({2, 28, 28})) << method;
+  }
+  EXPECT_THROW(Attributor(net, {.method = "gradcam"}), Error);
+  EXPECT_THROW(Attributor(net, {.method = "gradcam", .layer = "fc1"}).explain(x), Error);
+}
+
+TEST(Attributor, SaysWhatIsWrong) {
+  const Graph net = plain_net();
+  const at::Tensor x = images(1);
+  EXPECT_THROW(Attributor(net, {.method = "magic"}), Error);
+  EXPECT_THROW(Attributor(net, {.layer = "conv9"}), Error);
+  EXPECT_THROW(Attributor(net, {.layer = "input"}), Error);
+  EXPECT_THROW(Attributor(net, {.method = "ig", .layer = "Relu4"}), Error);
+  EXPECT_THROW(Attributor(net, {.method = "lrp", .lrp = "magic"}), Error);
+  EXPECT_THROW(Attributor(net, {}).explain(x, {}, at::tensor({5}, at::kLong)), Error);
+  EXPECT_THROW(Attributor(net, {}).explain(x, {}, at::tensor({-1}, at::kLong)), Error);
+  EXPECT_THROW(Attributor(net, {.layer = "Flatten6"}).explain(x), Error);
+  EXPECT_THROW(Attributor(net, {.method = "lrp", .layer = "Flatten6"}).explain(x), Error);
+}
+
+}  // namespace
+}  // namespace pare

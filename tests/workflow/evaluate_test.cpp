@@ -1,0 +1,60 @@
+// Evaluation of multi-label data against the metrics of logits computed at once.
+#include "pare/workflow/evaluate.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "pare/core/error.h"
+#include "pare/data/loader.h"
+#include "pare/exec/program.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+namespace {
+
+Dataset random_multi_label(int64_t count, int64_t classes) {
+  at::manual_seed(4);
+  Dataset data{.name = "random", .mean = {0.5}, .std = {0.25}, .split = "test"};
+  data.images = at::randint(256, {count, 1, 28, 28}, at::kByte);
+  data.labels = at::rand({count, classes}).gt(0.7).to(at::kByte);
+  for (int64_t k = 0; k < classes; ++k) data.classes.push_back(std::to_string(k));
+  return data;
+}
+
+TEST(EvaluateMultiLabel, AgreesWithTheMetricsOfAllLogits) {
+  const auto data = random_multi_label(83, 6);
+  const std::vector<Graph> models = {build("lenet-5", {.classes = 6}, 1), build("lenet-5", {.classes = 6}, 2)};
+  const auto result = evaluate(models, data, {.batch = 20, .ensemble = true, .threshold = 0});
+  ASSERT_EQ(result.multi_label.size(), 3u);
+  EXPECT_TRUE(result.models.empty());
+  const auto batch = make_batch(data, 0, data.size());
+  at::Tensor probabilities = at::zeros({83, 6}, at::kDouble);
+  std::vector<at::Tensor> logits;
+  for (const auto& model : models) {
+    logits.push_back(forward(model, {&batch.images, 1}).outputs[0].to(at::kDouble));
+    probabilities += logits.back().sigmoid() / 2;
+  }
+  logits.push_back(at::log(probabilities / (1 - probabilities)));
+  for (size_t m = 0; m < 3; ++m) {
+    const auto p = logits[m].sigmoid();
+    const auto y = batch.labels.to(at::kDouble);
+    const double loss = -(y * p.log() + (1 - y) * (1 - p).log()).mean().item<double>();
+    EXPECT_NEAR(result.multi_label[m].loss, loss, 1e-5);
+    EXPECT_NEAR(result.multi_label[m].sample_precision, sample_average_precision(logits[m], data.labels).mean, 1e-3);
+    EXPECT_NEAR(result.multi_label[m].class_precision, class_average_precision(logits[m], data.labels).mean, 1e-3);
+    EXPECT_NEAR(result.multi_label[m].f1, example_f1(logits[m], data.labels, 0), 1e-3);
+    EXPECT_NEAR(result.multi_label[m].macro_f1, macro_f1(logits[m], data.labels, 0), 1e-3);
+  }
+  EXPECT_THROW(evaluate({build("lenet-5", {.classes = 7})}, data), Error);
+}
+
+TEST(EvaluateMultiLabel, KeepsLargeLogitsFinite) {
+  const auto logits = at::tensor({1000.0, -1000.0, -3.0}, at::kDouble).view({1, 3});
+  EXPECT_NEAR(multi_label_soft_margin(logits, at::tensor({1, 0, 1}).view({1, 3})), std::log1p(std::exp(3.0)) / 3,
+              1e-12);
+  EXPECT_NEAR(multi_label_soft_margin(logits, at::tensor({0, 0, 0}).view({1, 3})),
+              (1000 + std::log1p(std::exp(-3.0))) / 3, 1e-9);
+}
+
+}  // namespace
+}  // namespace pare

@@ -1,0 +1,144 @@
+// pare localize and pare explain against the same computed one pair at a time.
+#include "pare/workflow/localize.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "pare/core/error.h"
+#include "pare/data/image.h"
+#include "pare/data/loader.h"
+#include "pare/workflow/explain.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+namespace {
+
+// Squares of class-dependent brightness on noise; image 5 has no object.
+Dataset squares() {
+  at::manual_seed(9);
+  Dataset data{.name = "squares", .mean = {0.5}, .std = {0.25}, .split = "test"};
+  data.images = at::randint(60, {12, 3, 32, 32}, at::kByte);
+  data.labels = at::zeros({12, 4}, at::kByte);
+  data.masks = at::zeros({12, 32, 32}, at::kByte);
+  for (int64_t n = 0; n < 12; ++n)
+    for (int64_t k = 0; k < 2 && n != 5; ++k) {
+      const int64_t c = (n + 2 * k) % 4, top = 3 + 14 * k, left = (5 * n) % 20;
+      data.images[n].slice(1, top, top + 10).slice(2, left, left + 10).fill_(120 + 30 * c);
+      data.masks[n].slice(0, top, top + 10).slice(1, left, left + 10).fill_(c + 1);
+      data.labels[n][c] = 1;
+    }
+  data.masks.slice(1, 31, 32).fill_(255);  // void
+  data.classes = {"a", "b", "c", "d"};
+  return data;
+}
+
+std::vector<Graph> two_models() {
+  const ArchOptions arch{.width = 0.5, .classes = 4, .input = {3, 32, 32}};
+  return {build("vgg9-bn", arch, 1), build("vgg9-bn", arch, 2)};
+}
+
+TEST(Localize, AgreesWithOnePairAtATime) {
+  Dataset data = squares();
+  check_dataset(data);
+  const auto models = two_models();
+  for (const char* method : {"gradcam", "lrp"}) {
+    LocalizationMetrics present, predicted;
+    DefinedMean cosine, correlation;
+    std::vector<at::Tensor> first;
+    for (size_t m = 0; m < 2; ++m) {
+      const Attributor attributor(models[m], {.method = method});
+      present = predicted = {};
+      cosine = correlation = {};
+      size_t pair = 0;
+      for (int64_t n = 0; n < data.size(); ++n)
+        for (int64_t c = 0; c < 4; ++c) {
+          const auto mask = data.masks[n].eq(c + 1);
+          if (!mask.any().item<bool>()) continue;
+          const auto found = attributor.explain(make_batch(data, n, n + 1).images, {}, at::full({1}, c, at::kLong));
+          const auto map = resize_maps(found.maps, 32, 32)[0];
+          present.add(map, mask, 2);
+          if (found.scores[0][c].item<double>() > 0) predicted.add(map, mask, 2);
+          if (m == 0) first.push_back(found.maps[0]);
+          cosine.add(map_cosine(found.maps[0], first[pair]));
+          correlation.add(map_rank_correlation(found.maps[0], first[pair]));
+          ++pair;
+        }
+      for (const int64_t batch : {1, 5, 100}) {
+        const auto result = localize(models, data, {.attribution = {.method = method}, .tolerance = 2, .batch = batch});
+        ASSERT_EQ(result.models.size(), 2u);
+        EXPECT_EQ(result.pairs, 22);
+        const auto& found = result.models[m];
+        EXPECT_EQ(found.present.pairs, present.pairs);
+        EXPECT_EQ(found.predicted.pairs, predicted.pairs);
+        EXPECT_NEAR(found.present.auc.mean(), present.auc.mean(), 1e-3) << method;
+        EXPECT_NEAR(found.present.mass.mean(), present.mass.mean(), 1e-3) << method;
+        EXPECT_NEAR(found.present.rank.mean(), present.rank.mean(), 1e-2) << method;
+        EXPECT_NEAR(found.present.point.mean(), present.point.mean(), 0.05) << method;
+        EXPECT_NEAR(found.cosine.mean(), cosine.mean(), 1e-3) << method;
+        EXPECT_NEAR(found.rank_correlation.mean(), correlation.mean(), 1e-3) << method;
+      }
+    }
+  }
+}
+
+TEST(Localize, NeedsMasksAndTheRightNumberOfClasses) {
+  Dataset data = squares();
+  check_dataset(data);
+  EXPECT_THROW(localize({build("vgg9-bn", {.classes = 5, .input = {3, 32, 32}})}, data), Error);
+  EXPECT_THROW(localize({build("vgg9-bn", {.classes = 4})}, data), Error) << "another size";
+  data.masks = at::Tensor();
+  EXPECT_THROW(localize(two_models(), data), Error);
+}
+
+TEST(Explain, HandsOverPicturesInOrder) {
+  Dataset data = squares();
+  check_dataset(data);
+  const auto models = two_models();
+  const auto input = make_explain_input(data, 6);
+  EXPECT_EQ(input.classes[0].size(), 2u);
+  EXPECT_TRUE(input.classes[5].empty());
+  std::vector<Explanation> list;
+  explain(models[0], &models[1], input, {}, [&](const Explanation& e) { list.push_back(e); });
+  ASSERT_EQ(list.size(), 11u);
+  EXPECT_EQ(list[10].image, 5u);
+  for (const auto& e : list) {
+    EXPECT_EQ(e.picture.sizes(), at::IntArrayRef({3, 224, 3 * 224 + 16}));
+    if (std::isnan(e.cosine)) {
+      EXPECT_TRUE(e.zero);
+      continue;
+    }
+    EXPECT_GE(e.cosine, 0);
+    EXPECT_LE(e.cosine, 1 + 1e-9);
+  }
+  list.clear();
+  explain(models[0], &models[0], input, {}, [&](const Explanation& e) { list.push_back(e); });
+  for (const auto& e : list) EXPECT_TRUE(std::isnan(e.cosine) ? e.zero : e.cosine > 1 - 1e-9);
+}
+
+TEST(Explain, TakesImagesOfAnySizeAndColour) {
+  const std::string gray = testing::TempDir() + "/explain_gray.png", wide = testing::TempDir() + "/explain_wide.png";
+  write_png(gray, at::randint(256, {1, 20, 20}, at::kByte));
+  write_png(wide, at::randint(256, {3, 50, 90}, at::kByte));
+  const auto model = two_models()[0];
+  const auto input = read_explain_input({gray, wide}, model, {}, {});
+  EXPECT_EQ(input.images.sizes(), at::IntArrayRef({2, 3, 32, 32}));
+  EXPECT_EQ(input.mean.size(), 3u);
+  std::vector<at::Tensor> pictures;
+  explain(model, nullptr, input, {.method = "ig", .steps = 3},
+          [&](const Explanation& e) { pictures.push_back(e.picture); });
+  ASSERT_EQ(pictures.size(), 2u);
+  EXPECT_EQ(pictures[1].sizes(), at::IntArrayRef({3, 100, 2 * 180 + 8}));
+  EXPECT_EQ(read_explain_input({wide}, build("lenet-5"), {}, {}).images.sizes(), at::IntArrayRef({1, 1, 28, 28}));
+  EXPECT_THROW(read_explain_input({"/nowhere.png"}, model, {}, {}), Error);
+}
+
+TEST(Explain, FindsClassesByNumberAndName) {
+  EXPECT_EQ(find_class("3", {}), 3);
+  EXPECT_EQ(find_class("b", {"a", "b"}), 1);
+  EXPECT_THROW(find_class("c", {"a", "b"}), Error);
+  EXPECT_THROW(find_class("c", {}), Error);
+}
+
+}  // namespace
+}  // namespace pare
