@@ -30,9 +30,9 @@ TransportFusionOptions transport_options(const FuseOptions& options) {
   result.centred = options.ground == "correlation";
   result.unit_rows = options.ground == "unit" || result.centred;
   result.ground = result.unit_rows ? GroundCost::euclidean : parse_ground_cost(options.ground);
-  result.importance = options.importance == "l1"   ? Importance::l1
-                      : options.importance == "l2" ? Importance::l2
-                                                   : Importance::uniform;
+  result.importance = options.importance == "l1"   ? NeuronMass::l1
+                      : options.importance == "l2" ? NeuronMass::l2
+                                                   : NeuronMass::uniform;
   result.scaling = options.scaling == "published" ? ColumnScaling::published : ColumnScaling::preserving;
   result.regularization = options.regularization;
   return result;

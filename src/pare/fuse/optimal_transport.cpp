@@ -14,9 +14,9 @@ namespace pare {
 namespace {
 
 // Mass of each neuron: the same for all, or by the norm of what it computes.
-at::Tensor marginal(const at::Tensor& points, Importance importance) {
-  if (importance == Importance::uniform) return uniform_marginal(points.size(0));
-  const at::Tensor mass = points.to(at::kDouble).norm(importance == Importance::l1 ? 1 : 2, 1);
+at::Tensor marginal(const at::Tensor& points, NeuronMass importance) {
+  if (importance == NeuronMass::uniform) return uniform_marginal(points.size(0));
+  const at::Tensor mass = points.to(at::kDouble).norm(importance == NeuronMass::l1 ? 1 : 2, 1);
   return mass.sum().item<double>() > 0 ? mass / mass.sum() : uniform_marginal(points.size(0));
 }
 

@@ -22,14 +22,14 @@
 namespace pare {
 
 enum class PlanRule { exact, sinkhorn, hungarian, greedy, identity };
-enum class Importance { uniform, l1, l2 };
+enum class NeuronMass { uniform, l1, l2 };
 
 struct TransportFusionOptions {
   PlanRule rule = PlanRule::exact;
   GroundCost ground = GroundCost::euclidean;
   bool unit_rows = true;  // points divided by their norms; the paper's form has false
   bool centred = false;   // first freed of their mean: with unit rows distances are then correlations
-  Importance importance = Importance::uniform;
+  NeuronMass importance = NeuronMass::uniform;
   ColumnScaling scaling = ColumnScaling::preserving;
   double regularization = 0.01;  // of sinkhorn, relative to the largest cost
 };
