@@ -209,16 +209,21 @@ Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::
       moments.add(input_rows(result, layer, v.at(layer.input), strides[l]), Z[l][p++]);
     });
     const at::Tensor W = weight_matrix(result, layer).to(at::kDouble);
-    const at::Tensor u = moments.mean_x();
-    const at::Tensor z = moments.mean_y();
-    if (layer.bias.empty()) {  // no constant to fit: moments about zero
-      const at::Tensor A = moments.covariance_xx() + at::outer(u, u);
-      const at::Tensor B = moments.covariance_xy() + at::outer(u, z);
+    // Moments about zero, with a one appended to every input where the layer has a bias.
+    const at::Tensor u = moments.mean_x().unsqueeze(1);
+    const at::Tensor z = moments.mean_y().unsqueeze(0);
+    at::Tensor A = moments.covariance_xx() + at::mm(u, u.t());
+    at::Tensor B = moments.covariance_xy() + at::mm(u, z);
+    if (layer.bias.empty()) {
       set_weight_matrix(result, layer, ridge_towards(A, B, rho, W), {});
-    } else {
-      const at::Tensor fitted = ridge_towards(moments.covariance_xx(), moments.covariance_xy(), rho, W);
-      set_weight_matrix(result, layer, fitted, z - at::mv(fitted, u));
+      continue;
     }
+    const at::Tensor one = at::ones({1, 1}, at::kDouble);
+    A = at::cat({at::cat({A, u}, 1), at::cat({u.t(), one}, 1)}, 0);
+    B = at::cat({B, z}, 0);
+    const at::Tensor b = result.tensor(layer.bias).to(at::kDouble).unsqueeze(1);
+    const at::Tensor fitted = ridge_towards(A, B, rho, at::cat({W, b}, 1));
+    set_weight_matrix(result, layer, fitted.narrow(1, 0, W.size(1)), fitted.select(1, W.size(1)));
   }
   return result;
 }
