@@ -119,12 +119,6 @@ std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& optio
   return noise_inputs(graph, {.kind = kind, .count = options.inputs, .window = 7, .seed = options.seed});
 }
 
-double regression_rho(const FuseOptions& options, size_t models, bool on_noise) {
-  if (options.rho > 0) return options.rho;
-  if (on_noise) return 0.1;
-  return models > 2 ? 0.3 : 0.03;
-}
-
 void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples) {
   const Parents parents{result.aligned, result.shares};
   if (options.repair == "rescale")
@@ -139,8 +133,7 @@ void repair(FusionResult& result, const FuseOptions& options, const std::vector<
   if (result.on_noise && plain_convolutions)
     result.fused = rescale(result.fused, parents, inputs);
   else
-    result.fused =
-        regress(result.fused, parents, inputs, regression_rho(options, result.aligned.size(), result.on_noise));
+    result.fused = regress(result.fused, parents, inputs, options.rho > 0 ? options.rho : result.on_noise ? 0.1 : 0.03);
 }
 
 void check_choice(const std::string& option, const std::string& value, const Choices& choices) {
@@ -185,7 +178,7 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.field("regularization", regularization, "of sinkhorn, relative to the largest distance");
   options.field("repair", repair, "statistics after averaging: per neuron, or by least squares to the parents",
                 kRepairs);
-  options.field("rho", rho, "ridge of the regression (0: 0.03 for two models, 0.3 for more, 0.1 without data)");
+  options.field("rho", rho, "ridge of the regression (0: 0.03 on samples, 0.1 on noise)");
   options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
   options.field("reference", reference, "index of the model that the others are aligned to");
 }
