@@ -132,6 +132,44 @@ exits "same seed, same result" 0 run "$models/mlp.onnx" --random --seed 5 -o see
 run run "$models/mlp.onnx" --random --seed 5 -o seed_b
 check "same seed, same result: bytes" "they differ" cmp -s seed_a/y.npy seed_b/y.npy
 
+# --- fuse -------------------------------------------------------------------------------------------------------------
+exits "fuse: a model and its permuted copy" 0 fuse "$models/mlp.onnx" "$models/mlp_permuted.onnx" -o fused.onnx
+check "fuse: prints the layers" "$(head -c 300 stdout)" grep -q 'split' stdout
+exits "fuse: a model and its permuted copy are that model" 0 verify "$models/mlp.onnx" fused.onnx
+for method in ot hungarian greedy rebasin merge-many barycentre; do
+  exits "fuse --method $method" 0 fuse "$models/mlp.onnx" "$models/mlp_permuted.onnx" -o fused.onnx --force --method $method
+  exits "fuse --method $method: the same function" 0 verify "$models/mlp.onnx" fused.onnx
+done
+exits "fuse --weights 1,0" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --weights 1,0
+exits "fuse --weights 1,0: the first model" 0 verify "$models/mlp.onnx" fused.onnx
+exits "fuse --json" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --json --plans plans
+check "fuse --json has before, after, groups and seconds" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.before.models.length === 2 && r.after.parameters > 0 && r.groups.length > 0 && r.groups[0].cost >= 0 && r.seconds.method >= 0 ? 0 : 1)'
+check "fuse --plans writes images" "$(ls plans 2>/dev/null)" bash -c 'ls plans/*.png >/dev/null'
+exits "fuse --repair rescale without data" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --repair rescale
+exits "fuse --repair regression without data" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --repair regression
+exits "fuse: refuses to overwrite" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx
+exits "fuse: one model" 2 fuse "$models/mlp.onnx" -o one.onnx
+for weights in 0,0 1,-1 1 nan,1; do
+  exits "fuse --weights $weights" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --weights=$weights
+done
+exits "fuse: activations without data" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --align activations
+exits "fuse: an unknown method" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --method magic
+run convert --arch mlpnet --width 0.1 -o small.onnx
+run convert --arch mlpnet --width 0.2 --seed 1 -o large.onnx
+run convert --arch mlpnet --width 0.1 --classes 7 -o seven.onnx
+run convert --arch convnet -o convnet.onnx
+run convert --arch convnet-bn -o convnet-bn.onnx
+exits "fuse: into smaller widths" 0 fuse large.onnx small.onnx --into small.onnx -o into.onnx --json
+check "fuse: into smaller widths: they are the target's" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.after.parameters === r.before.models[1].parameters ? 0 : 1)'
+exits "fuse: another number of classes" 1 fuse small.onnx seven.onnx -o one.onnx
+check "fuse: another number of classes: names the node" "$(head -c 300 stderr)" grep -q 'fc4' stderr
+exits "fuse: another topology" 1 fuse convnet.onnx convnet-bn.onnx -o one.onnx
+check "fuse: another topology: names the node" "$(head -c 300 stderr)" grep -q 'act_conv1' stderr
+check "fuse: a failure leaves no file" "there is one" test ! -e one.onnx
+
 exits "data list" 0 data list
 exits "data list --json" 0 data list --json
 check "data list --json is JSON" "$(head -c 200 stdout)" is_json stdout
