@@ -14,6 +14,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_localize());
   list.push_back(make_prune());
   list.push_back(make_fuse());
+  list.push_back(make_sparsify());
   list.push_back(make_bench());
   list.push_back(make_data());
   list.push_back(make_completions());

@@ -5,6 +5,7 @@
 
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
+#include "pare/workflow/evaluate.h"
 
 namespace pare::cli {
 
@@ -52,6 +53,38 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
     if (error.kind() != ErrorKind::interrupted) throw;
     throw Error(ErrorKind::interrupted, error.where(), "{}; the same command goes on from there", error.message());
   }
+}
+
+Model load_for_training(Session& session, const std::string& path, ModelOptions& options, const DataChoice& data) {
+  if (path.empty()) {
+    DataChoice sample = data;
+    sample.split = "train";
+    sample.limit = 1;
+    const Dataset one = sample.load({});
+    if (options.image.empty()) options.image = {one.channels(), one.height(), one.width()};
+    if (options.classes == ModelOptions{}.classes) options.classes = static_cast<int64_t>(one.classes.size());
+  }
+  Model model = load_model(path, options, static_cast<uint64_t>(session.common.seed));
+  for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
+  return model;
+}
+
+std::vector<std::vector<std::pair<std::string, double>>> test_metrics(const DataChoice& choice,
+                                                                      const std::vector<Graph>& models) {
+  DataChoice test = choice;
+  test.split = "test";
+  test.limit = 0;
+  Dataset data;
+  try {
+    data = test.load(models.front());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::file) throw;
+    return {};
+  }
+  const Evaluation evaluation = evaluate(models, data);
+  std::vector<std::vector<std::pair<std::string, double>>> metrics;
+  for (size_t m = 0; m < models.size(); ++m) metrics.push_back(metrics_of(evaluation, m));
+  return metrics;
 }
 
 }  // namespace pare::cli

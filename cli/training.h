@@ -3,11 +3,21 @@
 #pragma once
 
 #include "command.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/model.h"
 #include "pare/workflow/train.h"
 
 namespace pare::cli {
 
 TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const Dataset& data,
                                     const TrainingOptions& options, TrainingJob job);
+
+// The model at `path`, or, where that is empty, the architecture's initial values for the data's images and classes
+// unless the options say otherwise (they are filled in).
+Model load_for_training(Session& session, const std::string& path, ModelOptions& options, const DataChoice& data);
+
+// The metrics of each model on the test split; nothing where the data has none.
+std::vector<std::vector<std::pair<std::string, double>>> test_metrics(const DataChoice& data,
+                                                                      const std::vector<Graph>& models);
 
 }  // namespace pare::cli

@@ -36,7 +36,7 @@ class Train : public Command {
     if (model_.empty() && model_options_.arch.empty())
       throw Error(ErrorKind::usage, "--arch", "name an architecture, or a model to fine-tune by --model");
     training_.train.seed = static_cast<uint64_t>(session.common.seed);
-    const Model model = load_for(session);
+    const Model model = load_for_training(session, model_, model_options_, data_);
     DataChoice choice = data_;
     choice.split = "train";
     const Dataset data = choice.load(model.graph);
@@ -53,22 +53,6 @@ class Train : public Command {
   }
 
  private:
-  // An architecture takes the data's images and classes where the options do not say otherwise.
-  Model load_for(Session& session) {
-    if (model_.empty()) {
-      DataChoice sample = data_;
-      sample.split = "train";
-      sample.limit = 1;
-      const Dataset data = sample.load({});
-      if (model_options_.image.empty()) model_options_.image = {data.channels(), data.height(), data.width()};
-      if (model_options_.classes == ModelOptions{}.classes)
-        model_options_.classes = static_cast<int64_t>(data.classes.size());
-    }
-    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}: {}\n", model_, note);
-    return model;
-  }
-
   void save(Session& session, Graph graph) const {
     graph.metadata["pare.version"] = kVersion;
     graph.metadata["pare.recipe"] = session.recipe.dump();
@@ -92,11 +76,12 @@ class Train : public Command {
     result["seconds"]["training"] = training;
     std::vector<std::string> heading = {"model"};
     std::vector<std::string> row = {output_};
-    for (const auto& [name, value] : test_metrics(outcome.graph)) {
-      result["metrics"][name] = value;
-      heading.push_back(name);
-      row.push_back(fmt::format("{:.4f}", value));
-    }
+    for (const auto& metrics : test_metrics(data_, {outcome.graph}))
+      for (const auto& [name, value] : metrics) {
+        result["metrics"][name] = value;
+        heading.push_back(name);
+        row.push_back(fmt::format("{:.4f}", value));
+      }
     heading.insert(heading.end(), {"parameters", "MACs", "training"});
     row.insert(row.end(), {with_commas(cost.parameters), with_commas(cost.macs),
                            fmt::format("{} epochs, {:.1f} s", history.size(), training)});
@@ -104,21 +89,6 @@ class Train : public Command {
     table.add(row);
     session.print("{}", table.text());
     return result;
-  }
-
-  // On the test split; nothing where the data has none.
-  std::vector<std::pair<std::string, double>> test_metrics(const Graph& graph) const {
-    DataChoice choice = data_;
-    choice.split = "test";
-    choice.limit = 0;
-    Dataset data;
-    try {
-      data = choice.load(graph);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::file) throw;
-      return {};
-    }
-    return metrics_of(evaluate({graph}, data), 0);
   }
 
   std::string model_;

@@ -1,7 +1,6 @@
 #include "pare/prune/budget.h"
 
 #include <ATen/ATen.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <charconv>
@@ -11,6 +10,7 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
+#include "pare/core/glob.h"
 
 namespace pare {
 
@@ -18,10 +18,6 @@ std::set<ChannelId> Selection::removed() const {
   std::set<ChannelId> all;
   for (const auto& plan : groups) all.insert(plan.removed.begin(), plan.removed.end());
   return all;
-}
-
-bool glob_matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 bool is_residual_stream(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {

@@ -63,7 +63,4 @@ bool is_residual_stream(const Graph& graph, const ChannelMap& map, const Channel
 // `unit` (at least one unit), never more than total.
 int64_t kept_count(int64_t total, double ratio, int64_t unit);
 
-// `*` any characters, `?` one, `[…]` a set: as file names are matched.
-bool glob_matches(const std::string& pattern, const std::string& name);
-
 }  // namespace pare

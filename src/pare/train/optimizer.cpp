@@ -96,14 +96,9 @@ at::Tensor& Optimizer::moment(const std::string& kind, const std::string& name, 
 void Optimizer::step(TensorMap& raw, double lr, double gradient_scale,
                      const std::function<ParameterSettings(const std::string&)>& settings) {
   const at::NoGradGuard no_grad;
-  const bool is_sgd = options_.optimizer == "sgd";
-  double count = 0;
-  if (!is_sgd) {
-    auto& steps = state_["steps"];
-    if (!steps.defined()) steps = at::zeros({}, at::kDouble);
-    steps = steps + 1;
-    count = steps.item<double>();
-  }
+  auto& steps = state_["steps"];
+  steps = steps.defined() ? steps + 1 : at::ones({}, at::kDouble);
+  const auto count = steps.item<double>();
   for (auto& [name, w] : raw) {
     at::Tensor g = w.grad();
     if (!g.defined()) continue;
@@ -114,7 +109,7 @@ void Optimizer::step(TensorMap& raw, double lr, double gradient_scale,
     const double rate = lr * own.rate;
     const double decay = own.decay && !(options_.decay_weights_only && w.dim() <= 1) ? options_.weight_decay : 0.0;
     AT_DISPATCH_FLOATING_TYPES(w.scalar_type(), "optimizer", [&] {
-      if (is_sgd) {
+      if (options_.optimizer == "sgd" && !own.adam) {
         sgd(w.data_ptr<scalar_t>(), g.data_ptr<scalar_t>(), moment("velocity", name, w).data_ptr<scalar_t>(), w.numel(),
             {rate, options_.momentum, decay, gradient_scale, options_.nesterov});
       } else {

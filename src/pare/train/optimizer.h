@@ -29,6 +29,7 @@ struct OptimizerOptions {
 struct ParameterSettings {
   double rate = 1;    // times the learning rate
   bool decay = true;  // takes part in the weight decay at all
+  bool adam = false;  // by Adam, whatever the rest is trained by
 };
 
 class Optimizer {

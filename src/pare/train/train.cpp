@@ -26,6 +26,8 @@ void TrainOptions::describe(OptionVisitor& options) {
 
 void TrainOptions::check() const {
   if (epochs < 0) throw Error(ErrorKind::usage, "--epochs", "expected 0 or more, found {}", epochs);
+  if (first_epoch < 0 || first_epoch > epochs)
+    throw Error(ErrorKind::usage, "first epoch", "{} is not one of {}", first_epoch, epochs);
   if (batch < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch);
   if (!(clip_norm >= 0)) throw Error(ErrorKind::usage, "--clip-norm", "expected 0 or more, found {}", clip_norm);
   if (!(average >= 0 && average < 1)) throw Error(ErrorKind::usage, "--average", "expected 0 to 1, found {}", average);
@@ -98,11 +100,16 @@ class Training {
       if (graph.is_constant(name)) throw Error(ErrorKind::failed, name, "is a tensor of the graph already");
       raw_[name] = trainable(tensor);
     }
-    if (from != nullptr) restore(*from);
+    if (from != nullptr) {
+      restore(*from);
+    } else if (options.first_epoch > 0) {
+      state_.step = options.first_epoch * loader_.batches();
+      loader_.seek({options.first_epoch, 0});
+    }
   }
 
   TrainResult run() {
-    while (!state_.finished && state_.history.size() < static_cast<size_t>(options_.epochs)) {
+    while (!state_.finished && epoch() <= options_.epochs) {
       run_epoch();
       end_epoch();
     }
@@ -175,7 +182,7 @@ class Training {
     return {.at = at(), .epoch = epoch(), .loss = value, .rate = rate, .sums = state_.sums};
   }
 
-  int64_t epoch() const { return static_cast<int64_t>(state_.history.size()) + 1; }
+  int64_t epoch() const { return options_.first_epoch + static_cast<int64_t>(state_.history.size()) + 1; }
 
   double clipping(const TrainPosition& here) const {
     if (options_.clip_norm == 0) return 1;
@@ -230,7 +237,7 @@ class Training {
     }
     state_.history.push_back(report);
     state_.sums = {};
-    if (state_.history.size() == static_cast<size_t>(options_.epochs)) state_.finished = true;
+    if (epoch() > options_.epochs) state_.finished = true;
     const TrainState now = snapshot();
     if (parts_.on_epoch) parts_.on_epoch(now);
     if (parts_.save) parts_.save(now);

@@ -23,6 +23,7 @@ namespace pare {
 
 struct TrainOptions {
   int64_t epochs = 10;
+  int64_t first_epoch = 0;  // epochs of the schedule that are left out: learning-rate rewinding
   int64_t batch = 64;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;

@@ -48,7 +48,12 @@ std::string fingerprint(const Graph& graph) {
         text += fmt::format("{}", fmt::join(*list, ","));
     }
   }
-  for (const auto& [name, tensor] : graph.tensors)
+  return hash_of(text + fingerprint(graph.tensors));
+}
+
+std::string fingerprint(const TensorMap& tensors) {
+  std::string text;
+  for (const auto& [name, tensor] : tensors)
     text += fmt::format("\n{} {} {}", name, fmt::join(tensor.sizes(), "x"), hash_of(tensor));
   return hash_of(text);
 }

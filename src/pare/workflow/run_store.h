@@ -24,6 +24,7 @@ RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind
 
 // What identifies a model and a data set in a definition.
 std::string fingerprint(const Graph& graph);
+std::string fingerprint(const TensorMap& tensors);
 nlohmann::json fingerprint(const Dataset& data);
 
 // log.jsonl and log.csv of the directory: one line an epoch, written anew, so that a run killed and resumed has no line

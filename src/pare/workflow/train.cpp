@@ -10,6 +10,7 @@
 
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/io/safetensors.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"
 
@@ -61,6 +62,8 @@ nlohmann::json definition_of(const Graph& graph, const Dataset& data, const Trai
   definition["label-smoothing"] = options.label_smoothing;
   definition["validation"] = options.validation;
   definition["seed"] = options.train.seed;
+  definition["first-epoch"] = options.train.first_epoch;
+  definition["keep-epochs"] = job.keep_epochs;
   definition["model"] = fingerprint(graph);
   definition["data"] = fingerprint(data);
   definition["method"] = job.definition;
@@ -81,6 +84,19 @@ std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingO
   } catch (const Error& error) {
     throw Error(error.kind(), error.where(), "{}; --fresh begins the run anew", error.message());
   }
+}
+
+fs::path epoch_path(const RunDirectory& run, int64_t epoch) {
+  return run.path / fmt::format("epoch-{}.safetensors", epoch);
+}
+
+// The graph's own tensors as they are in this state.
+void keep_epoch(const RunDirectory& run, const Graph& graph, const TrainState& state) {
+  NamedTensors content;
+  for (const auto& tensors : {state.raw, state.statistics})
+    for (const auto& [name, tensor] : tensors)
+      if (graph.is_constant(name)) content.tensors.emplace_back(name, tensor);
+  write_safetensors(epoch_path(run, state.history.back().epoch), content);
 }
 
 // steps.jsonl and TensorBoard.
@@ -137,6 +153,12 @@ class StepLogs {
 
 }  // namespace
 
+Graph TrainingOutcome::after_epoch(int64_t epoch) const {
+  Graph result = graph;
+  for (const auto& [name, tensor] : read_safetensors(epoch_path(run, epoch)).tensors) result.tensors[name] = tensor;
+  return result;
+}
+
 TrainingOutcome run_training(const Graph& graph, const Dataset& data, const TrainingOptions& options,
                              const TrainingJob& job) {
   options.train.check();
@@ -166,6 +188,9 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                        },
                    .on_epoch =
                        [&](const TrainState& state) {
+                         const int64_t epoch = state.history.back().epoch;
+                         if (std::count(job.keep_epochs.begin(), job.keep_epochs.end(), epoch) > 0)
+                           keep_epoch(outcome.run, graph, state);
                          logs.epoch(state.history.back());
                          if (job.on_epoch) job.on_epoch(state.history.back());
                        },

@@ -31,6 +31,7 @@ struct TrainingJob {
   std::string definition;                        // what a method adds to the run's definition
   Reparameterization* parameters = nullptr;      // as in TrainParts
   Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
+  std::vector<int64_t> keep_epochs;              // the network after these is kept as well
   std::function<void(bool done_already)> begin;  // before anything is trained
   std::function<void(const StepReport&)> on_step;
   std::function<void(const EpochReport&)> on_epoch;
@@ -43,6 +44,9 @@ struct TrainingOutcome {
   RunDirectory run;
   int64_t resumed_at = 0;     // steps already done when it began
   bool done_already = false;  // an earlier run had finished
+
+  // The network after one of job.keep_epochs.
+  Graph after_epoch(int64_t epoch) const;
 };
 
 // Error{interrupted} when stopped: the state is stored and the same call goes on with it.

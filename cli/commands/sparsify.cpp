@@ -1,0 +1,125 @@
+#include <chrono>
+#include <cmath>
+
+#include "command.h"
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
+#include "pare/workflow/model.h"
+#include "pare/workflow/sparsify.h"
+#include "training.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Sparsify : public Command {
+ public:
+  std::string_view name() const override { return "sparsify"; }
+  std::string_view summary() const override { return "Find a sparse network: masks over weights, by training"; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("model", model_, "a trained model; without one --arch starts from its initial values", false);
+    model_options_.describe(options);
+    data_.describe(options);
+    options.field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
+    options.field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
+    sparsify_.describe(options);
+    options.field("opset", opset_, "ONNX opset to write");
+  }
+
+  nlohmann::json run(Session& session) override {
+    const auto start = std::chrono::steady_clock::now();
+    if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the file to write");
+    if (model_.empty() && model_options_.arch.empty())
+      throw Error(ErrorKind::usage, "--arch", "name a model, or an architecture to train from its initial values");
+    check_output(output_, session.common.force);
+    if (!masks_.empty()) check_writable(masks_, session.common.force);
+    sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
+    sparsify_.check(!model_.empty());
+    const Model model = load_for_training(session, model_, model_options_, data_);
+    DataChoice choice = data_;
+    choice.split = "train";
+    const Dataset data = choice.load(model.graph);
+    const Trainer trainer = [&](const Graph& graph, const Dataset& set, const TrainingOptions& options,
+                                TrainingJob job) {
+      session.say("{}\n", nlohmann::json::parse(job.definition)["what"].get<std::string>());
+      return train_with_feedback(session, graph, set, options, std::move(job));
+    };
+    const SparsifyResult result = sparsify(model.graph, !model_.empty(), data, sparsify_, trainer);
+    for (const auto& note : result.notes) session.say("note: {}\n", note);
+    save(session, result);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    return report(session, model.graph, result, seconds.count());
+  }
+
+ private:
+  void save(Session& session, const SparsifyResult& result) const {
+    Graph graph = result.graph;
+    graph.metadata["pare.version"] = kVersion;
+    graph.metadata["pare.recipe"] = session.recipe.dump();
+    if (!model_.empty()) graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
+    for (const auto& note : save_model(graph, output_, {.opset = opset_, .force = session.common.force}))
+      session.say("note: {}\n", note);
+    if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
+  }
+
+  nlohmann::json report(Session& session, const Graph& before, const SparsifyResult& result, double seconds) const {
+    std::vector<Graph> graphs = {before};
+    for (const auto& round : result.rounds) graphs.push_back(round.graph);
+    const auto metrics = test_metrics(data_, graphs);
+    std::vector<std::string> heading = {"network", "sparsity", "of all parameters", "epochs"};
+    if (!metrics.empty())
+      for (const auto& [name, value] : metrics[0]) heading.push_back(name);
+    Table table(heading);
+    nlohmann::json json = {{"rounds", nlohmann::json::array()},
+                           {"groups", nlohmann::json::array()},
+                           {"seconds", {{"total", seconds}}},
+                           {"output", output_}};
+    const auto add = [&](const std::string& name, const SparsityReport& sparsity, int64_t epochs, size_t at) {
+      nlohmann::json entry = {{"name", name},
+                              {"sparsity", sparsity.over_masked()},
+                              {"sparsity_all", sparsity.over_parameters()},
+                              {"kept", sparsity.masked_kept},
+                              {"masked", sparsity.masked_total},
+                              {"parameters", cost_of(graphs[at]).parameters},
+                              {"macs", cost_of(graphs[at]).macs},
+                              {"epochs", epochs}};
+      std::vector<std::string> row = {name, fmt::format("{:.2f} %", 100 * sparsity.over_masked()),
+                                      fmt::format("{:.2f} %", 100 * sparsity.over_parameters()),
+                                      std::to_string(epochs)};
+      if (!metrics.empty())
+        for (const auto& [metric, value] : metrics[at]) {
+          entry["metrics"][metric] = value;
+          row.push_back(fmt::format("{:.4f}", value));
+        }
+      table.add(row);
+      return entry;
+    };
+    json["before"] = add("before", {}, 0, 0);
+    for (size_t r = 0; r < result.rounds.size(); ++r)
+      json["rounds"].push_back(add(result.rounds[r].name, result.rounds[r].sparsity, result.rounds[r].epochs, r + 1));
+    json["after"] = json["rounds"].back();
+    for (const auto& layer : result.rounds.back().sparsity.layers)
+      json["groups"].push_back({{"name", layer.name}, {"kept", layer.kept}, {"total", layer.total}});
+    session.print("{}", table.text());
+    return json;
+  }
+
+  std::string model_;
+  ModelOptions model_options_;
+  DataChoice data_;
+  std::string output_;
+  std::string masks_;
+  SparsifyOptions sparsify_;
+  int64_t opset_ = 13;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_sparsify() { return std::make_unique<Sparsify>(); }
+
+}  // namespace pare::cli

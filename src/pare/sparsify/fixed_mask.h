@@ -1,0 +1,17 @@
+// A mask that stays: removed weights are exactly zero, kept ones train. What fine-tuning and tickets train with.
+#pragma once
+
+#include "pare/train/method.h"
+
+namespace pare {
+
+class FixedMask : public Reparameterization {
+ public:
+  explicit FixedMask(const TensorMap& masks);
+  TensorMap effective(const TensorMap& raw, const TrainPosition& at) const override;
+
+ private:
+  TensorMap masks_;  // as factors 0 and 1
+};
+
+}  // namespace pare

@@ -1,0 +1,282 @@
+#include "pare/workflow/sparsify.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "pare/core/error.h"
+#include "pare/sparsify/fixed_mask.h"
+#include "pare/sparsify/slimming.h"
+#include "pare/workflow/prune.h"
+
+namespace pare {
+
+void SparsifyOptions::describe(OptionVisitor& options) {
+  options.field("method", method, "how weights are chosen",
+                {"cs", "magnitude", "gmp", "imp", "imp-continued", "l0", "slimming", "lr-rewind", "weight-rewind"});
+  options.field("sparsity", sparsity, "part of the masked weights to remove (cs and l0 find it themselves without)");
+  options.field("s-init", s_init, "cs: where the mask logits begin; the lower the sparser");
+  options.field("lambda", lambda, "weight of the penalty (cs 1e-8, l0 1e-4, slimming 1e-4)");
+  options.field("beta-final", beta_final, "cs: how hard the mask ends");
+  options.field("mask-rate", mask_rate, "cs, l0: learning rate of the mask, times --lr");
+  options.field("gates-by-adam", gates_by_adam, "l0: train the gates by Adam");
+  options.field("rounds", rounds, "rounds of training and removing");
+  options.field("round-rate", round_rate, "imp: part of the kept weights removed after each round, without --sparsity");
+  options.field("rewind", rewind, "epoch to which weights or learning rate go back");
+  options.field("finetune", finetune, "epochs of fine-tuning with the mask fixed");
+  options.field("finetune-lr", finetune_lr, "learning rate of the fine-tuning");
+  options.field("gmp-begin", gmp_begin, "gmp: part of the run at which removing begins");
+  options.field("gmp-end", gmp_end, "gmp: part of the run at which it ends");
+  options.field("gmp-every", gmp_every, "gmp: steps between two removals");
+  mask.describe(options);
+  training.describe(options);
+}
+
+void SparsifyOptions::check(bool trained) const {
+  const bool finds_itself = method == "cs" || method == "l0";
+  if (sparsity >= 0 ? !(sparsity < 1) : !std::isfinite(sparsity))
+    throw Error(ErrorKind::usage, "--sparsity", "expected a part in [0, 1), found {}", sparsity);
+  const bool rounds_say = method == "imp" || method == "imp-continued";
+  if (sparsity < 0 && !finds_itself && !rounds_say && mask.pattern.empty())
+    throw Error(ErrorKind::usage, "--sparsity", "say how much {} is to remove", method);
+  if (rounds < 1) throw Error(ErrorKind::usage, "--rounds", "expected at least 1, found {}", rounds);
+  if (!(round_rate > 0 && round_rate < 1))
+    throw Error(ErrorKind::usage, "--round-rate", "expected a part in (0, 1), found {}", round_rate);
+  if (finetune < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune);
+  if (rewind < 0 || rewind > training.train.epochs)
+    throw Error(ErrorKind::usage, "--rewind", "epoch {} is not within the {} epochs of training", rewind,
+                training.train.epochs);
+  if (method == "cs") {
+    if (s_init.size() > 1) throw Error(ErrorKind::usage, "--s-init", "one value; pare tickets takes several");
+    if (!s_init.empty() && s_init[0] > 0.5)
+      throw Error(ErrorKind::usage, "--s-init", "{} keeps every weight; values from 0 down to -0.5 make it sparse",
+                  s_init[0]);
+  }
+  if (trained && method == "weight-rewind")
+    throw Error(ErrorKind::usage, "--method", "weight-rewind needs the early weights: start from --arch");
+}
+
+namespace {
+
+class Sparsifier {
+ public:
+  Sparsifier(Graph graph, bool trained, const Dataset& data, const SparsifyOptions& options, const Trainer& trainer)
+      : graph_(std::move(graph)), trained_(trained), data_(data), options_(options), trainer_(trainer) {
+    options.check(trained);
+    names_ = maskable_tensors(graph_, options.mask);
+  }
+
+  SparsifyResult run() {
+    if (options_.method == "cs") continuous();
+    if (options_.method == "magnitude") magnitude();
+    if (options_.method == "gmp") gradual();
+    if (options_.method == "l0") hard_concrete();
+    if (options_.method == "slimming") slimming();
+    if (options_.method == "imp") iterative(Between::rewound_weights);
+    if (options_.method == "imp-continued") iterative(Between::nothing);
+    if (options_.method == "lr-rewind") rewinding(false);
+    if (options_.method == "weight-rewind") rewinding(true);
+    if (options_.finetune > 0) finetune();
+    result_.graph = masked(graph_, result_.masks);
+    for (const auto& name : sparsity_of(graph_, result_.masks).empty())
+      result_.notes.push_back(fmt::format("{} has no weight left", name));
+    return std::move(result_);
+  }
+
+ private:
+  TrainingOutcome train(const std::string& what, const Graph& graph, TrainingOptions training,
+                        Reparameterization* method, std::vector<int64_t> keep_epochs = {}) {
+    nlohmann::json definition = {{"what", what},
+                                 {"method", options_.method},
+                                 {"s-init", options_.s_init},
+                                 {"lambda", options_.lambda},
+                                 {"beta-final", options_.beta_final},
+                                 {"mask-rate", options_.mask_rate},
+                                 {"gates-by-adam", options_.gates_by_adam},
+                                 {"sparsity", options_.sparsity},
+                                 {"gmp", {options_.gmp_begin, options_.gmp_end, options_.gmp_every}},
+                                 {"tensors", names_}};
+    definition["masks"] = fingerprint(result_.masks);
+    TrainingJob job{.kind = "sparsify", .definition = definition.dump(), .parameters = method};
+    job.keep_epochs = std::move(keep_epochs);
+    TrainingOutcome outcome = trainer_(graph, data_, training, std::move(job));
+    epochs_ += static_cast<int64_t>(outcome.state.history.size());
+    return outcome;
+  }
+
+  void finish_round(const std::string& name) {
+    result_.rounds.push_back({name, sparsity_of(graph_, result_.masks), masked(graph_, result_.masks), epochs_});
+  }
+
+  TensorMap by_magnitude(double sparsity) const {
+    return masks_by_score(magnitudes(masked(graph_, result_.masks).tensors, names_), {}, sparsity, options_.mask);
+  }
+
+  // Guards a mask that a method found by itself against emptied layers.
+  TensorMap guarded(TensorMap masks, const TensorMap& scores) {
+    if (options_.mask.allow_empty) return masks;
+    for (auto& [name, mask] : masks) {
+      if (mask.any().item<bool>()) continue;
+      result_.notes.push_back(fmt::format("{} would have been emptied; its best weight is kept", name));
+      mask = at::zeros_like(mask);
+      mask.view(-1)[scores.at(name).contiguous().view(-1).argmax()] = true;
+    }
+    return masks;
+  }
+
+  void continuous() {
+    ContinuousOptions cs;
+    if (!options_.s_init.empty()) cs.s_init = options_.s_init[0];
+    if (options_.lambda >= 0) cs.lambda = options_.lambda;
+    cs.beta_final = options_.beta_final;
+    cs.mask_rate = options_.mask_rate;
+    TensorMap start;
+    for (int64_t round = 1; round <= options_.rounds; ++round) {
+      ContinuousSparsification method(cs, names_, start);
+      const TrainingOutcome outcome = train(fmt::format("round {}", round), graph_, options_.training, &method);
+      const TensorMap logits = method.logits(outcome.state.raw);
+      TensorMap masks = ContinuousSparsification::masks(logits);
+      if (options_.sparsity >= 0) {
+        const double part = static_cast<double>(round) / static_cast<double>(options_.rounds);
+        masks = masks_by_score(logits, magnitudes(outcome.state.raw, names_), 1 - std::pow(1 - options_.sparsity, part),
+                               options_.mask);
+      }
+      result_.masks = guarded(std::move(masks), logits);
+      // w goes on as it is; c goes into the network that is handed out.
+      Graph raw = outcome.graph;
+      for (const auto& name : names_) raw.tensors[name] = outcome.state.raw.at(name).contiguous();
+      graph_ = raw;
+      for (const auto& name : names_) graph_.tensors[name] = raw.tensor(name) * method.rescale();
+      finish_round(fmt::format("round {}", round));
+      if (round < options_.rounds) graph_ = raw;
+      start = method.next_round(logits);
+    }
+  }
+
+  void train_dense() {
+    if (!trained_) graph_ = train("dense", graph_, options_.training, nullptr).graph;
+  }
+
+  void magnitude() {
+    train_dense();
+    result_.masks = by_magnitude(std::max(options_.sparsity, 0.0));
+    finish_round("pruned");
+  }
+
+  void gradual() {
+    GradualPruning method({.sparsity = options_.sparsity,
+                           .begin = options_.gmp_begin,
+                           .end = options_.gmp_end,
+                           .every = options_.gmp_every},
+                          options_.mask, names_);
+    const TrainingOutcome outcome = train("gradual", graph_, options_.training, &method);
+    graph_ = outcome.graph;
+    result_.masks = outcome.state.method;
+    if (result_.masks.empty()) result_.masks = by_magnitude(options_.sparsity);
+    finish_round("pruned");
+  }
+
+  void hard_concrete() {
+    HardConcreteOptions l0;
+    if (options_.lambda >= 0) l0.lambda = options_.lambda;
+    l0.gate_rate = options_.mask_rate;
+    l0.adam = options_.gates_by_adam;
+    HardConcrete method(l0, names_);
+    const TrainingOutcome outcome = train("gates", graph_, options_.training, &method);
+    graph_ = outcome.graph;  // gates folded in
+    result_.masks = guarded(method.masks(outcome.state.raw), magnitudes(outcome.state.raw, names_));
+    finish_round("gates fixed");
+  }
+
+  void slimming() {
+    Slimming method(batch_norm_scales(graph_), options_.lambda >= 0 ? options_.lambda : 1e-4);
+    graph_ = train("slimming", graph_, options_.training, &method).graph;
+    PruneOptions cut;
+    cut.channels = options_.sparsity;
+    cut.criterion = "bn";
+    cut.scope = "global";
+    cut.compensate = "none";
+    cut.round_to = 1;
+    cut.inner_only = true;
+    cut.seed = options_.training.train.seed;
+    graph_ = prune(graph_, cut).graph;
+    for (const auto& name : names_) result_.masks[name] = at::ones(graph_.tensor(name).sizes(), at::kBool);
+    finish_round("channels removed");
+  }
+
+  double sparsity_after(int64_t prunings) const {
+    if (options_.sparsity < 0) return 1 - std::pow(1 - options_.round_rate, static_cast<double>(prunings));
+    const double part = static_cast<double>(prunings) / static_cast<double>(options_.rounds);
+    return 1 - std::pow(1 - options_.sparsity, part);
+  }
+
+  enum class Between { nothing, rewound_weights };
+
+  // Train; then as many times as there are rounds: remove, go back, train.
+  void iterative(Between between) {
+    const Graph initial = graph_;
+    TrainingOptions training = options_.training;
+    const bool early = between == Between::rewound_weights && options_.rewind > 0;
+    const TrainingOutcome dense = train("dense", graph_, training, nullptr,
+                                        early ? std::vector<int64_t>{options_.rewind} : std::vector<int64_t>{});
+    graph_ = dense.graph;
+    const Graph rewound = early ? dense.after_epoch(options_.rewind) : initial;
+    for (int64_t round = 1; round <= options_.rounds; ++round) {
+      result_.masks = by_magnitude(sparsity_after(round));
+      FixedMask method(result_.masks);
+      const Graph& from = between == Between::rewound_weights ? rewound : graph_;
+      training.train.first_epoch = early ? options_.rewind : 0;
+      graph_ = train(fmt::format("round {}", round), from, training, &method).graph;
+      finish_round(fmt::format("round {}", round));
+    }
+  }
+
+  // Renda et al. 2020: after pruning the schedule is replayed from epoch --rewind, on the weights of then or of now.
+  void rewinding(bool weights) {
+    TrainingOptions training = options_.training;
+    Graph then = graph_;
+    if (!trained_) {
+      const TrainingOutcome dense =
+          train("dense", graph_, training, nullptr,
+                weights && options_.rewind > 0 ? std::vector<int64_t>{options_.rewind} : std::vector<int64_t>{});
+      if (weights && options_.rewind > 0) then = dense.after_epoch(options_.rewind);
+      graph_ = dense.graph;
+    }
+    training.train.first_epoch = options_.rewind;
+    for (int64_t round = 1; round <= options_.rounds; ++round) {
+      result_.masks = by_magnitude(sparsity_after(round));
+      FixedMask method(result_.masks);
+      graph_ = train(fmt::format("round {}", round), weights ? then : graph_, training, &method).graph;
+      finish_round(fmt::format("round {}", round));
+    }
+  }
+
+  void finetune() {
+    TrainingOptions training = options_.training;
+    training.train.epochs = options_.finetune;
+    training.train.first_epoch = 0;
+    training.train.optimizer.lr = options_.finetune_lr;
+    FixedMask method(result_.masks);
+    graph_ = train("fine-tuning", masked(graph_, result_.masks), training, &method).graph;
+    finish_round("fine-tuning");
+  }
+
+  Graph graph_;  // what was trained last
+  bool trained_;
+  const Dataset& data_;
+  const SparsifyOptions& options_;
+  const Trainer& trainer_;
+  std::vector<std::string> names_;
+  int64_t epochs_ = 0;
+  SparsifyResult result_;
+};
+
+}  // namespace
+
+SparsifyResult sparsify(const Graph& graph, bool trained, const Dataset& data, const SparsifyOptions& options,
+                        const Trainer& trainer) {
+  return Sparsifier(graph, trained, data, options, trainer).run();
+}
+
+}  // namespace pare

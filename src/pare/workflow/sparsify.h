@@ -1,0 +1,65 @@
+// Unstructured sparsification from end to end: one round or several, each a training run of its own that resumes, then
+// fine-tuning with the mask fixed.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pare/core/graph.h"
+#include "pare/core/options.h"
+#include "pare/data/dataset.h"
+#include "pare/sparsify/continuous.h"
+#include "pare/sparsify/gradual.h"
+#include "pare/sparsify/hard_concrete.h"
+#include "pare/sparsify/mask.h"
+#include "pare/workflow/train.h"
+
+namespace pare {
+
+struct SparsifyOptions {
+  std::string method = "cs";
+  double sparsity = -1;        // part of the masked weights removed; below zero: as the method finds it (cs, l0)
+  std::vector<double> s_init;  // cs: one value; tickets: one candidate each
+  double lambda = -1;          // cs 1e-8, l0 1e-4, slimming 1e-4 unless given
+  double beta_final = 200;
+  double mask_rate = 20;       // cs, l0: learning rate of the masks, times that of the weights
+  bool gates_by_adam = false;  // l0
+  int64_t rounds = 1;
+  double round_rate = 0.2;  // imp: part of the kept weights that goes in each round, unless --sparsity says
+  int64_t rewind = 0;       // epoch to which weights (imp, weight-rewind) or the learning rate (lr-rewind) go back
+  int64_t finetune = 0;     // epochs with the mask fixed
+  double finetune_lr = 0.01;
+  double gmp_begin = 0.1;
+  double gmp_end = 0.75;
+  int64_t gmp_every = 20;
+  MaskOptions mask;
+  TrainingOptions training;
+
+  void describe(OptionVisitor& options);
+  void check(bool trained) const;  // Error{usage}; `trained`: the method begins with a trained model
+};
+
+// One finished round.
+struct SparsifyRound {
+  std::string name;  // "round 1", "fine-tuning"
+  SparsityReport sparsity;
+  Graph graph;         // with exact zeros
+  int64_t epochs = 0;  // trained so far, all rounds together
+};
+
+struct SparsifyResult {
+  Graph graph;
+  TensorMap masks;
+  std::vector<SparsifyRound> rounds;
+  std::vector<std::string> notes;
+};
+
+// How a round is trained: run_training, or with feedback.
+using Trainer = std::function<TrainingOutcome(const Graph&, const Dataset&, const TrainingOptions&, TrainingJob)>;
+
+// `trained`: the weights are those of a trained network (methods that begin with dense training leave it out).
+SparsifyResult sparsify(const Graph& graph, bool trained, const Dataset& data, const SparsifyOptions& options,
+                        const Trainer& trainer);
+
+}  // namespace pare
