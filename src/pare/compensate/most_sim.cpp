@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "pare/prune/filters.h"
 
 namespace pare {
@@ -73,17 +75,17 @@ Merge most_sim(const MergeProblem& problem, const MostSimOptions& options) {
   pairs.scale = rows.norm.index_select(0, R).unsqueeze(1) / rows.norm.index_select(0, K).unsqueeze(0);
   pairs.distance = 1 - pairs.cosine;
   if (filters.norm) pairs = with_batch_norm(pairs, *filters.norm, R, K, options);
-  const at::Tensor nearest = std::get<1>(pairs.distance.min(1)).contiguous();
+  const at::Tensor nearest = std::get<1>(pairs.distance.min(1));
+  const auto chosen = [&](const at::Tensor& x) { return x.gather(1, nearest.unsqueeze(1)).squeeze(1).contiguous(); };
+  const at::Tensor cosine = chosen(pairs.cosine), scale = chosen(pairs.scale), distance = chosen(pairs.distance);
+  auto Z = merge.Z.accessor<double, 2>();
   for (size_t r = 0; r < problem.removed.size(); ++r) {
-    const auto row = static_cast<int64_t>(r);
-    const int64_t k = nearest.data_ptr<int64_t>()[r];
-    const double scale = pairs.scale[row][k].item<double>();
-    const double distance = pairs.distance[row][k].item<double>();
+    const double s = scale.data_ptr<double>()[r];
     // A filter of zeros, removed or kept, has no direction: nothing is merged.
-    if (!(pairs.cosine[row][k].item<double>() >= options.threshold) || !std::isfinite(scale) || scale == 0 ||
-        distance >= kNever)
+    if (!(cosine.data_ptr<double>()[r] >= options.threshold) || !std::isfinite(s) || s == 0 ||
+        distance.data_ptr<double>()[r] >= kNever)
       continue;
-    merge.Z[problem.removed[r]][k] = scale;
+    Z[problem.removed[r]][nearest.data_ptr<int64_t>()[r]] = s;
     ++merge.merged;
   }
   if (merge.merged == 0) merge.reason = "no removed filter is similar enough to a kept one";
