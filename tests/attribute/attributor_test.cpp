@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "attribute/nets.h"
 #include "pare/attribute/cam.h"
 #include "pare/attribute/gradients.h"
