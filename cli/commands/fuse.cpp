@@ -122,9 +122,10 @@ class Fuse : public Command {
     table.add({output_, "", with_commas(cost.parameters), with_commas(cost.macs),
                done.fused ? percent(done.fused->top1()) : "", ""});
     session.print("\n{}\n", table.text());
-    const std::string saw = done.samples > 0       ? fmt::format("{} training images", done.samples)
-                            : done.result.on_noise ? fmt::format("{} images made from noise", run_.fuse.noise)
-                                                   : std::string("no data");
+    const bool looked = run_.fuse.align == "activations" || run_.fuse.repair != "none";
+    const std::string saw = done.samples > 0 && looked ? fmt::format("{} training images", done.samples)
+                            : done.result.on_noise     ? fmt::format("{} images made from noise", run_.fuse.inputs)
+                                                       : std::string("no data");
     session.print("{} in {:.2f} s, having seen {}; {:.3g} times fewer parameters than all models\n", run_.fuse.method,
                   done.fuse_seconds, saw, after["times_fewer_parameters"].get<double>());
     return {{"before", before},

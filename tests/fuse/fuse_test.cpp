@@ -252,18 +252,26 @@ TEST(Repair, RegressionIsTheFormula) {
   Graph a = g.finish(g.node("Gemm", {x, g.random({4, 6})}, {{"transB", int64_t{1}}}));
   Graph b = a;
   b.tensors["t0"] = at::randn({4, 6}, at::kDouble);
-  const std::vector<Graph> parents = {a, b};
   const std::vector<double> shares = {0.25, 0.75};
   const Graph fused = weighted_average({a, a}, {}, 0);
   const at::Tensor U = at::randn({200, 6}, at::kDouble);
   const double rho = 0.3;
   const at::Tensor W = a.tensors["t0"];
-  const at::Tensor Z = at::mm(U, (0.25 * W + 0.75 * b.tensors["t0"]).t());
-  const at::Tensor gram = at::mm(U.t(), U) / 200.0;
-  const at::Tensor ridge = rho * gram.diag().mean() * at::eye(6, at::kDouble);
-  const at::Tensor expected = W + at::mm(at::mm((Z - at::mm(U, W.t())).t(), U) / 200.0, (gram + ridge).inverse());
+  const at::Tensor Z = at::mm(U, (0.25 * W + 0.75 * b.tensors["t0"]).t()) + 0.5;
+  for (Graph* parent : {&a, &b}) {  // parents have a bias, the fused layer gets one
+    parent->nodes[0].inputs.push_back("b");
+    parent->tensors["b"] = at::full({4}, 0.5, at::kDouble);
+  }
+  const std::vector<Graph> parents = {a, b};
+  const at::Tensor U1 = at::cat({U, at::ones({200, 1}, at::kDouble)}, 1);
+  const at::Tensor W1 = at::cat({W, at::zeros({4, 1}, at::kDouble)}, 1);
+  const at::Tensor gram = at::mm(U1.t(), U1) / 200.0;
+  const at::Tensor ridge = rho * gram.diag().mean() * at::eye(7, at::kDouble);
+  const at::Tensor expected = W1 + at::mm(at::mm((Z - at::mm(U1, W1.t())).t(), U1) / 200.0, (gram + ridge).inverse());
   const Graph found = regress(fused, {parents, shares}, {U}, rho);
-  EXPECT_LE((found.tensor("t0") - expected).abs().max().item<double>(), 1e-9);
+  EXPECT_LE((found.tensor("t0") - expected.narrow(1, 0, 6)).abs().max().item<double>(), 1e-9);
+  ASSERT_EQ(found.nodes[0].inputs.size(), 3);
+  EXPECT_LE((found.tensor(found.nodes[0].inputs[2]) - expected.select(1, 6)).abs().max().item<double>(), 1e-9);
 }
 
 TEST(Compensation, OfAnUncutNetworkChangesNothing) {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "pare/core/error.h"
+#include "pare/fuse/fuse.h"
 #include "pare/passes/remove_channels.h"
 
 namespace pare {
@@ -17,6 +18,8 @@ const std::vector<Compensation>& compensations() {
       {"nmf", ImageSource::none, [](const MergeProblem& p, const CompensateOptions& o) { return nmf(p, o.nmf); }},
       {"gaussian", ImageSource::none,
        [](const MergeProblem& p, const CompensateOptions& o) { return gaussian(p, o.gaussian); }},
+      {"ot", ImageSource::none, nullptr,
+       [](const Graph& dense, const Graph& pruned) { return compensate_by_transport(dense, pruned); }},
       {"synthetic", ImageSource::made},
       {"calibrated", ImageSource::data},
   };
@@ -50,6 +53,16 @@ Compensated by_merging(const Graph& graph, const ChannelMap& map, const std::set
   return result;
 }
 
+Compensated by_fusion(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
+                      const Compensation& method) {
+  Compensated result;
+  result.graph = method.fuse(graph, remove_channels(graph, map, removed));
+  for (size_t g = 0; g < map.groups.size(); ++g)
+    for (const ChannelId channel : map.groups[g].channels)
+      if (removed.contains(channel)) result.groups[g] = "fused";
+  return result;
+}
+
 Compensated by_regression(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
                           const CompensateOptions& options, const std::vector<at::Tensor>& inputs) {
   if (inputs.empty()) throw Error(ErrorKind::usage, "--compensate", "the method needs images");
@@ -67,8 +80,9 @@ Compensated by_regression(const Graph& graph, const ChannelMap& map, const std::
 Compensated compensate(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
                        const Compensation& method, const CompensateOptions& options,
                        const std::vector<at::Tensor>& inputs) {
-  Compensated result = method.merge != nullptr ? by_merging(graph, map, removed, method, options)
-                                               : by_regression(graph, map, removed, options, inputs);
+  Compensated result = method.merge != nullptr  ? by_merging(graph, map, removed, method, options)
+                       : method.fuse != nullptr ? by_fusion(graph, map, removed, method)
+                                                : by_regression(graph, map, removed, options, inputs);
   for (const auto& [name, tensor] : result.graph.tensors)
     if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>() &&
         (!graph.is_constant(name) || at::isfinite(graph.tensor(name)).all().item<bool>()))

@@ -1,5 +1,6 @@
-// The compensations by name. A method either finds a Merge for each group (compensate/merge.h), or makes the pruned
-// graph anew from images (compensate/reconstruct.h). One file each; the list is in compensate.cpp.
+// The compensations by name. A method finds a Merge for each group (compensate/merge.h), or fuses the dense graph into
+// the pruned one (fuse/fuse.h), or makes the pruned graph anew from images (compensate/reconstruct.h). One file each;
+// the list is in compensate.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,7 +37,8 @@ struct CompensateOptions {
 struct Compensation {
   std::string_view name;
   ImageSource images = ImageSource::none;
-  Merge (*merge)(const MergeProblem&, const CompensateOptions&) = nullptr;  // nothing for methods that regress
+  Merge (*merge)(const MergeProblem&, const CompensateOptions&) = nullptr;
+  Graph (*fuse)(const Graph& dense, const Graph& pruned) = nullptr;  // with neither a method regresses
 };
 
 const std::vector<Compensation>& compensations();

@@ -2,10 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <memory>
 
-#include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
+#include "pare/calibrate/stretch.h"
 #include "pare/core/error.h"
 #include "pare/fuse/average.h"
 #include "pare/fuse/repair.h"
@@ -26,7 +27,8 @@ TransportFusionOptions transport_options(const FuseOptions& options) {
     result.rule = PlanRule::identity;
   else
     result.rule = options.solver == "sinkhorn" ? PlanRule::sinkhorn : PlanRule::exact;
-  result.unit_rows = options.ground == "unit";
+  result.centred = options.ground == "correlation";
+  result.unit_rows = options.ground == "unit" || result.centred;
   result.ground = result.unit_rows ? GroundCost::euclidean : parse_ground_cost(options.ground);
   result.importance = options.importance == "l1"   ? NeuronMass::l1
                       : options.importance == "l2" ? NeuronMass::l2
@@ -107,15 +109,14 @@ std::vector<Alignment> align_all(const std::vector<Network>& networks, size_t re
   return result;
 }
 
-// Inputs for a regression without data: images distilled from the batch norms of a parent where it has any, else noise.
-std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& options) {
-  return noise_inputs(graph, {.kind = NoiseKind::smooth, .count = options.noise, .window = 7, .seed = options.seed});
+bool has_operator(const Graph& graph, const std::string& op) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; });
 }
 
-double regression_rho(const FuseOptions& options, size_t models, bool on_noise) {
-  if (options.rho > 0) return options.rho;
-  if (on_noise) return 0.1;
-  return models > 2 ? 0.3 : 0.03;
+// Inputs for a repair without data: smooth noise, with the spectrum of photographs where convolutions read it.
+std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& options) {
+  const auto kind = has_operator(graph, "Conv") ? NoiseKind::pink : NoiseKind::smooth;
+  return noise_inputs(graph, {.kind = kind, .count = options.inputs, .window = 7, .seed = options.seed});
 }
 
 void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples) {
@@ -124,39 +125,68 @@ void repair(FusionResult& result, const FuseOptions& options, const std::vector<
     result.fused = samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples);
   if (options.repair != "regression") return;
   result.on_noise = samples.empty();
-  const auto inputs = result.on_noise ? made_inputs(result.fused, options) : samples;
-  result.fused =
-      regress(result.fused, parents, inputs, regression_rho(options, result.aligned.size(), result.on_noise));
+  const auto inputs = result.on_noise ? made_inputs(result.fused, options)
+                                      : stretch_samples(samples, {.count = options.inputs, .seed = options.seed});
+  // Without batch norms a convolution fitted to noise is worse than before on images; its statistics alone are better.
+  const bool plain_convolutions =
+      has_operator(result.fused, "Conv") && !has_operator(result.fused, "BatchNormalization");
+  if (result.on_noise && plain_convolutions)
+    result.fused = rescale(result.fused, parents, inputs);
+  else
+    result.fused = regress(result.fused, parents, inputs, options.rho > 0 ? options.rho : result.on_noise ? 0.1 : 0.03);
+}
+
+void check_choice(const std::string& option, const std::string& value, const Choices& choices) {
+  if (std::find(choices.begin(), choices.end(), value) == choices.end())
+    throw Error(ErrorKind::usage, option, "'{}' is none of {}", value, fmt::join(choices, ", "));
+}
+
+const Choices kMethods = {"ot", "average", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"};
+const Choices kAlignments = {"weights", "activations"};
+const Choices kSolvers = {"emd", "sinkhorn"};
+const Choices kGrounds = {"unit", "correlation", "euclidean", "squared", "cosine"};
+const Choices kImportances = {"uniform", "l1", "l2"};
+const Choices kScalings = {"preserving", "published"};
+const Choices kRepairs = {"none", "rescale", "regression"};
+
+void check_options(const FuseOptions& options, size_t models, bool has_samples) {
+  check_choice("--method", options.method, kMethods);
+  check_choice("--align", options.align, kAlignments);
+  check_choice("--solver", options.solver, kSolvers);
+  check_choice("--ground", options.ground, kGrounds);
+  check_choice("--importance", options.importance, kImportances);
+  check_choice("--scaling", options.scaling, kScalings);
+  check_choice("--repair", options.repair, kRepairs);
+  if (models < 2) throw Error(ErrorKind::usage, "models", "fusion needs at least two, found {}", models);
+  if (options.reference < 0 || options.reference >= static_cast<int64_t>(models))
+    throw Error(ErrorKind::usage, "--reference", "expected 0 to {}, found {}", models - 1, options.reference);
+  if (options.inputs < 1) throw Error(ErrorKind::usage, "--inputs", "expected at least 1, found {}", options.inputs);
+  if (!(options.rho >= 0)) throw Error(ErrorKind::usage, "--rho", "expected 0 or more, found {}", options.rho);
+  if (options.align == "activations" && !has_samples)
+    throw Error(ErrorKind::usage, "--align", "activations need samples: give --data");
 }
 
 }  // namespace
 
 void FuseOptions::describe(OptionVisitor& options) {
-  options.field("method", method, "how neurons are matched before they are averaged",
-                {"ot", "average", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"});
-  options.field("align", align, "what neurons are compared by", {"weights", "activations"});
-  options.field("solver", solver, "exact transport, or with entropy", {"emd", "sinkhorn"});
-  options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length",
-                {"unit", "euclidean", "squared", "cosine"});
-  options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights",
-                {"uniform", "l1", "l2"});
-  options.field("scaling", scaling, "of outgoing weights where widths differ", {"preserving", "published"});
+  options.field("method", method, "how neurons are matched before they are averaged", kMethods);
+  options.field("align", align, "what neurons are compared by", kAlignments);
+  options.field("solver", solver, "exact transport, or with entropy", kSolvers);
+  options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length", kGrounds);
+  options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights", kImportances);
+  options.field("scaling", scaling, "of outgoing weights where widths differ", kScalings);
   options.field("regularization", regularization, "of sinkhorn, relative to the largest distance");
   options.field("repair", repair, "statistics after averaging: per neuron, or by least squares to the parents",
-                {"none", "rescale", "regression"});
-  options.field("rho", rho, "ridge of the regression (0: 0.03 for two models, 0.3 for more, 0.1 without data)");
-  options.field("noise", noise, "images that a regression without data makes");
+                kRepairs);
+  options.field("rho", rho, "ridge of the regression (0: 0.03 on samples, 0.1 on noise)");
+  options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
   options.field("reference", reference, "index of the model that the others are aligned to");
 }
 
 FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
                   const std::vector<at::Tensor>& samples) {
   const at::NoGradGuard no_grad;
-  if (models.size() < 2) throw Error(ErrorKind::usage, "models", "fusion needs at least two, found {}", models.size());
-  if (options.reference < 0 || options.reference >= static_cast<int64_t>(models.size()))
-    throw Error(ErrorKind::usage, "--reference", "expected 0 to {}, found {}", models.size() - 1, options.reference);
-  if (options.align == "activations" && samples.empty())
-    throw Error(ErrorKind::usage, "--align", "activations need samples: give --data");
+  check_options(options, models.size(), !samples.empty());
   const auto reference = static_cast<size_t>(options.reference);
   FusionResult result;
   result.shares = mixing_shares(options.weights, models.size());

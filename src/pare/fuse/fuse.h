@@ -24,8 +24,8 @@ struct FuseOptions {
   std::string scaling = "preserving";  // where widths differ; published
   std::string repair = "none";         // rescale, regression
   double regularization = 0.01;
-  double rho = 0;               // of the regression; 0: 0.03 on samples for two models, 0.3 for more, 0.1 on noise
-  int64_t noise = 2000;         // images that a regression without data makes
+  double rho = 0;               // of the regression; 0: 0.03 on samples, 0.1 on noise
+  int64_t inputs = 2000;        // of the regression: noise that it makes, or the samples and mixtures of them
   std::vector<double> weights;  // none: equal
   int64_t reference = 0;        // whose neurons the others are aligned to
   uint64_t seed = 0;

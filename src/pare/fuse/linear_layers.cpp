@@ -54,6 +54,21 @@ std::vector<LinearLayer> linear_layers(const Graph& graph) {
   return layers;
 }
 
+Graph with_biases(Graph graph, const std::set<std::string>& but) {
+  for (const LinearLayer& layer : linear_layers(graph)) {
+    const std::string op = graph.nodes[layer.node].op;
+    if (!layer.bias.empty() || op == "MatMul" || but.contains(layer.output)) continue;
+    std::string name = layer.weight;
+    const std::string ending = "weight";
+    if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), "bias");
+    name = fresh_name(graph, name == layer.weight ? name + "_bias" : name);
+    graph.tensors[name] = at::zeros({weight_matrix(graph, layer).size(0)}, graph.tensor(layer.weight).options());
+    graph.nodes[layer.node].inputs.resize(3);
+    graph.nodes[layer.node].inputs[2] = name;
+  }
+  return graph;
+}
+
 at::Tensor weight_matrix(const Graph& graph, const LinearLayer& layer) {
   const at::Tensor& weight = graph.tensor(layer.weight);
   return inputs_first(graph.nodes[layer.node]) ? weight.t() : weight.reshape({weight.size(0), -1});

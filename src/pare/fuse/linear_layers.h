@@ -4,6 +4,7 @@
 // Pure functions and values; any thread.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct LinearLayer {
 
 // In the graph's order. A weight that several nodes share is left out.
 std::vector<LinearLayer> linear_layers(const Graph& graph);
+
+// The graph with a bias of zero in every linear layer that has none and can take one (Conv, Gemm), but those that make
+// the values `but`.
+Graph with_biases(Graph graph, const std::set<std::string>& but = {});
 
 at::Tensor weight_matrix(const Graph& graph, const LinearLayer& layer);  // W [q, d]
 // The graph with another weight matrix and, where the layer has one, bias.

@@ -56,7 +56,10 @@ std::vector<int64_t> identity_sources(int64_t sources, int64_t targets) {
 }  // namespace
 
 ClassMap align_points(const PointPair& points, const TransportFusionOptions& options, ClassAlignment& report) {
-  const auto scaled = [&](const at::Tensor& x) { return options.unit_rows ? unit_rows(x) : x; };
+  const auto scaled = [&](const at::Tensor& x) {
+    const at::Tensor centred = options.centred ? x - x.mean(1, /*keepdim=*/true) : x;
+    return options.unit_rows ? unit_rows(centred) : centred;
+  };
   const at::Tensor D = ground_cost(scaled(points.source), scaled(points.target), options.ground);
   const auto matched = [&](const std::vector<int64_t>& source) {
     ClassMap map = matching_map(source, D.size(0));

@@ -28,6 +28,7 @@ struct TransportFusionOptions {
   PlanRule rule = PlanRule::exact;
   GroundCost ground = GroundCost::euclidean;
   bool unit_rows = true;  // points divided by their norms; the paper's form has false
+  bool centred = false;   // first freed of their mean: with unit rows distances are then correlations
   NeuronMass importance = NeuronMass::uniform;
   ColumnScaling scaling = ColumnScaling::preserving;
   double regularization = 0.01;  // of sinkhorn, relative to the largest cost

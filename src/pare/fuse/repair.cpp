@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "pare/calibrate/moments.h"
@@ -26,11 +28,21 @@ std::vector<at::Tensor> piece_of(const std::vector<at::Tensor>& samples, int64_t
   return piece;
 }
 
+// The graph as far as it is needed for some of its values.
+Graph as_far_as(const Graph& graph, const std::vector<std::string>& values) {
+  Graph part = graph;
+  part.outputs.clear();
+  for (const std::string& value : values)
+    if (std::none_of(graph.inputs.begin(), graph.inputs.end(), [&](const auto& in) { return in.name == value; }))
+      part.outputs.push_back({.name = value});
+  return remove_unused(std::move(part));
+}
+
 // Calls `use` with the values of each piece of the samples, one tensor for every name.
 template <typename Use>
 void run_in_pieces(const Graph& graph, const std::vector<at::Tensor>& samples, const std::vector<std::string>& values,
                    Use use) {
-  const Program program(graph);
+  const Program program(as_far_as(graph, values));
   RunOptions options;
   options.taps = values;
   for (int64_t begin = 0; begin < sample_count(samples); begin += kPiece) {
@@ -86,6 +98,13 @@ void reset_batch_norm(Graph& graph, size_t index, const std::vector<at::Tensor>&
   graph.tensors[node.inputs[4]] = statistics.variance().to(dtype);
 }
 
+// Every how-many-th place a regression takes: coprime to the places of a sample, so that none is passed over for good.
+int64_t thinning(int64_t places, const std::vector<at::Tensor>& samples) {
+  int64_t stride = 1 + (places * sample_count(samples) - 1) / kMostPlaces;
+  while (std::gcd(stride, places) != 1) ++stride;
+  return stride;
+}
+
 }  // namespace
 
 Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples) {
@@ -97,8 +116,9 @@ Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& sampl
 
 Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples) {
   const at::NoGradGuard no_grad;
-  const auto layers = linear_layers(fused);
   const auto normed = values_before_batch_norms(fused);
+  Graph result = with_biases(fused, normed);
+  const auto layers = linear_layers(result);
   std::set<std::string> outputs;
   for (const auto& output : fused.outputs) outputs.insert(output.name);
 
@@ -119,7 +139,6 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
     }
   }
 
-  Graph result = fused;
   for (size_t n = 0; n < result.nodes.size(); ++n) {
     if (result.nodes[n].op == "BatchNormalization" && normed.contains(result.nodes[n].inputs[0]))
       reset_batch_norm(result, n, samples);
@@ -157,44 +176,54 @@ Graph rescale_norms(const Graph& fused, const Parents& parents) {
 
 Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples, double rho) {
   const at::NoGradGuard no_grad;
-  Graph result = fold_batch_norm(reset_batch_norms(fused, samples));
+  Graph result = with_biases(fold_batch_norm(reset_batch_norms(fused, samples)));
   std::vector<Graph> folded;
   for (const Graph& parent : parents.networks) folded.push_back(fold_batch_norm(parent));
 
-  for (const LinearLayer& layer : linear_layers(result)) {
-    // Z piece by piece first, then U of the same places.
-    std::vector<at::Tensor> Z;
-    int64_t stride = 1;
-    for (size_t k = 0; k < folded.size(); ++k) {
-      size_t p = 0;
-      run_in_pieces(folded[k], samples, {layer.output}, [&](const TensorMap& v) {
-        const at::Tensor& z = v.at(layer.output);
-        const int64_t places = z.numel() / weight_matrix(result, layer).size(0) * sample_count(samples) / z.size(0);
-        stride = 1 + (places - 1) / kMostPlaces;
-        const at::Tensor rows = output_rows(result, layer, z, stride) * parents.shares[k];
+  // Z of every layer in places that are not too many, piece by piece; U of the same places follows layer by layer.
+  const auto layers = linear_layers(result);
+  std::vector<std::string> outputs;
+  for (const LinearLayer& layer : layers) outputs.push_back(layer.output);
+  std::vector<int64_t> strides(layers.size(), 1);
+  std::vector<std::vector<at::Tensor>> Z(layers.size());
+  for (size_t k = 0; k < folded.size(); ++k) {
+    size_t p = 0;
+    run_in_pieces(folded[k], samples, outputs, [&](const TensorMap& v) {
+      for (size_t l = 0; l < layers.size(); ++l) {
+        const at::Tensor& z = v.at(outputs[l]);
+        if (p == 0) strides[l] = thinning(z.numel() / weight_matrix(result, layers[l]).size(0) / z.size(0), samples);
+        const at::Tensor rows = output_rows(result, layers[l], z, strides[l]) * parents.shares[k];
         if (k == 0)
-          Z.push_back(rows);
+          Z[l].push_back(rows);
         else
-          Z[p] = Z[p] + rows;
-        ++p;
-      });
-    }
+          Z[l][p] = Z[l][p] + rows;
+      }
+      ++p;
+    });
+  }
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const LinearLayer& layer = layers[l];
     CrossMoments moments;
     size_t p = 0;
     run_in_pieces(result, samples, {layer.input}, [&](const TensorMap& v) {
-      moments.add(input_rows(result, layer, v.at(layer.input), stride), Z[p++]);
+      moments.add(input_rows(result, layer, v.at(layer.input), strides[l]), Z[l][p++]);
     });
     const at::Tensor W = weight_matrix(result, layer).to(at::kDouble);
-    const at::Tensor u = moments.mean_x();
-    const at::Tensor z = moments.mean_y();
-    if (layer.bias.empty()) {  // no constant to fit: moments about zero
-      const at::Tensor A = moments.covariance_xx() + at::outer(u, u);
-      const at::Tensor B = moments.covariance_xy() + at::outer(u, z);
+    // Moments about zero, with a one appended to every input where the layer has a bias.
+    const at::Tensor u = moments.mean_x().unsqueeze(1);
+    const at::Tensor z = moments.mean_y().unsqueeze(0);
+    at::Tensor A = moments.covariance_xx() + at::mm(u, u.t());
+    at::Tensor B = moments.covariance_xy() + at::mm(u, z);
+    if (layer.bias.empty()) {
       set_weight_matrix(result, layer, ridge_towards(A, B, rho, W), {});
-    } else {
-      const at::Tensor fitted = ridge_towards(moments.covariance_xx(), moments.covariance_xy(), rho, W);
-      set_weight_matrix(result, layer, fitted, z - at::mv(fitted, u));
+      continue;
     }
+    const at::Tensor one = at::ones({1, 1}, at::kDouble);
+    A = at::cat({at::cat({A, u}, 1), at::cat({u.t(), one}, 1)}, 0);
+    B = at::cat({B, z}, 0);
+    const at::Tensor b = result.tensor(layer.bias).to(at::kDouble).unsqueeze(1);
+    const at::Tensor fitted = ridge_towards(A, B, rho, at::cat({W, b}, 1));
+    set_weight_matrix(result, layer, fitted.narrow(1, 0, W.size(1)), fitted.select(1, W.size(1)));
   }
   return result;
 }

@@ -11,6 +11,8 @@
 //                         W ← W + (Z − W U) Uᵀ/N · (U Uᵀ/N + ρ·mean diag·I)⁻¹
 //                       Batch norms are reset, then folded, first.
 //
+// Both give layers without a bias one, as shifting a mean needs it.
+//
 // Parents are aligned: they have the fused network's nodes and names. `shares` sum to one.
 #pragma once
 

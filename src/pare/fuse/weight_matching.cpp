@@ -55,18 +55,23 @@ void report_costs(const Network& source, const Network& target, Alignment& align
   }
 }
 
+// All layers in random order. False when none changed.
+bool sweep_once(const Network& source, const Network& target, Alignment& alignment, Random& random,
+                const WeightMatchingOptions& options) {
+  bool changed = false;
+  for (const int64_t l : random_permutation(static_cast<int64_t>(source.classes.size()), random))
+    if (is_free(source, target, static_cast<size_t>(l)))
+      changed = improve_class(source, target, static_cast<size_t>(l), alignment, options) || changed;
+  return changed;
+}
+
 }  // namespace
 
 Alignment match_weights(const Network& source, const Network& target, Alignment start,
                         const WeightMatchingOptions& options) {
   Random random(mix_seed({options.seed, 0x9a7cu}));
-  for (int64_t sweep = 0; sweep < options.sweeps; ++sweep) {
-    bool changed = false;
-    for (const int64_t l : random_permutation(static_cast<int64_t>(source.classes.size()), random))
-      if (is_free(source, target, static_cast<size_t>(l)))
-        changed = improve_class(source, target, static_cast<size_t>(l), start, options) || changed;
-    if (!changed) break;
-  }
+  for (int64_t sweep = 0; sweep < options.sweeps; ++sweep)
+    if (!sweep_once(source, target, start, random, options)) break;
   report_costs(source, target, start);
   return start;
 }
@@ -86,14 +91,15 @@ void match_many(const std::vector<Network>& networks, const Network& reference, 
         if (i != k) others.push_back(aligned[i]);
       Network mean = reference;
       mean.graph = weighted_average(others, {}, 0);
-      Alignment next = match_weights(networks[k], mean, alignments[k], options);
-      for (size_t l = 0; l < next.maps.size(); ++l)
-        changed = changed || !at::equal(next.maps[l].plan, alignments[k].maps[l].plan);
-      alignments[k] = std::move(next);
+      if (!sweep_once(networks[k], mean, alignments[k], random, options)) continue;
       aligned[k] = carried_network(networks[k], reference, alignments[k].maps);
+      changed = true;
     }
     if (!changed) break;
   }
+  Network mean = reference;
+  mean.graph = weighted_average(aligned, {}, 0);
+  for (size_t k = 0; k < networks.size(); ++k) report_costs(networks[k], mean, alignments[k]);
 }
 
 }  // namespace pare
