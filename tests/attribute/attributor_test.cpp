@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "attribute/nets.h"
 #include "pare/attribute/cam.h"
 #include "pare/attribute/gradients.h"
@@ -230,6 +233,8 @@ TEST(Attributor, SaysWhatIsWrong) {
   EXPECT_THROW(Attributor(net, {}).explain(x, {}, at::tensor({5}, at::kLong)), Error);
   EXPECT_THROW(Attributor(net, {}).explain(x, {}, at::tensor({-1}, at::kLong)), Error);
   EXPECT_THROW(Attributor(net, {.layer = "Flatten6"}).explain(x), Error);
+  EXPECT_EQ(find_value(branching_net(), "GlobalAveragePool13"), "GlobalAveragePool13_0");
+  EXPECT_THROW(Attributor(branching_net(), {.layer = "GlobalAveragePool13"}).explain(x), Error);
   EXPECT_THROW(Attributor(net, {.method = "lrp", .layer = "Flatten6"}).explain(x), Error);
 }
 

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
 #include "attribute/nets.h"
 #include "pare/attribute/excitation.h"
 #include "pare/attribute/gradients.h"

@@ -2,8 +2,9 @@
 #include "pare/workflow/localize.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "pare/core/error.h"
 #include "pare/data/image.h"

@@ -62,6 +62,11 @@ std::vector<std::string> values_behind(const Graph& graph, const std::string& va
   return {needed.begin(), needed.end()};
 }
 
+// The rows of a value that has one for each image; other values are shared by all.
+at::Tensor of_pairs(const at::Tensor& value, const at::Tensor& images, const at::Tensor& rows) {
+  return value.dim() > 0 && value.size(0) == images.size(0) ? value.index_select(0, rows) : value;
+}
+
 enum class Collapse { sum, positive, largest };
 
 // The channels of [P, C, h, w] in one.
@@ -119,7 +124,7 @@ struct Attributor::State {
   }
 
   // Only the part behind the layer is differentiated.
-  Attribution explain_by_cam(const at::Tensor& images, const at::Tensor& rows, at::Tensor classes) const {
+  Attribution explain_by_cam(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
     std::vector<at::Tensor> boundary;
     {
       const at::NoGradGuard no_grad;
@@ -129,7 +134,7 @@ struct Attributor::State {
     if (rows.defined()) {  // the scores of all images, then the pairs
       const at::NoGradGuard no_grad;
       out.scores = back->run(boundary).outputs.at(0).flatten(1);
-      for (auto& value : boundary) value = value.index_select(0, rows);
+      for (auto& value : boundary) value = of_pairs(value, images, rows);
     }
     const at::AutoGradMode recording(true);
     const at::Tensor A = boundary[0].contiguous().detach().requires_grad_();
@@ -176,7 +181,7 @@ struct Attributor::State {
     Attribution out;
     out.scores = run.outputs.at(0).flatten(1);
     if (rows.defined())
-      for (auto& [name, value] : run.tapped) value = value.index_select(0, rows);
+      for (auto& [name, value] : run.tapped) value = of_pairs(value, images, rows);
     const at::Tensor scores = rows.defined() ? run.outputs[0].index_select(0, rows) : run.outputs[0];
     const at::Tensor pair_scores = scores.flatten(1);
     out.classes = classes.defined() ? classes : top_classes(pair_scores);

@@ -7,7 +7,7 @@
 namespace pare {
 
 at::Tensor class_activation_map(const at::Tensor& A, const at::Tensor& g, CamKind kind, bool rectify) {
-  if (A.dim() != 4 || A.size(2) * A.size(3) < 1 || A.sizes() != g.sizes())
+  if (A.dim() != 4 || A.size(2) * A.size(3) < 2 || A.sizes() != g.sizes())
     throw Error(ErrorKind::shape, "cam", "a layer of {} has no spatial extent", fmt::join(A.sizes(), "x"));
   at::Tensor map;
   if (kind == CamKind::hires) {

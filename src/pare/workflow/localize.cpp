@@ -40,6 +40,12 @@ struct LocalizedPiece {
   at::Tensor scores;
 };
 
+// Gives the calling thread its threads back, also after an error.
+struct ThreadsRestored {
+  const int count = std::max(1, at::get_num_threads());
+  ~ThreadsRestored() { at::set_num_threads(count); }
+};
+
 class Localizer {
  public:
   Localizer(const std::vector<Graph>& models, const Dataset& data, const LocalizeOptions& options)
@@ -51,9 +57,10 @@ class Localizer {
     const auto start = std::chrono::steady_clock::now();
     const auto pieces = static_cast<size_t>((data_.size() + options_.batch - 1) / options_.batch);
     std::vector<std::vector<LocalizedPiece>> results(pieces);
-    const int threads = std::max(1, at::get_num_threads());
-    parallel_each(pieces, threads, [&](size_t p) { results[p] = one_thread(static_cast<int64_t>(p)); });
-    at::set_num_threads(threads);
+    {
+      const ThreadsRestored threads;
+      parallel_each(pieces, threads.count, [&](size_t p) { results[p] = one_thread(static_cast<int64_t>(p)); });
+    }
     LocalizeResult out{.samples = data_.size()};
     for (size_t m = 0; m < attributors_.size(); ++m) out.models.push_back(joined(results, m));
     out.pairs = out.models.at(0).present.pairs;
