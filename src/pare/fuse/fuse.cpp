@@ -206,11 +206,4 @@ FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
   return result;
 }
 
-Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double lambda) {
-  FuseOptions options;
-  options.reference = 1;
-  options.weights = {1 - lambda, lambda};
-  return fuse({dense, pruned}, options).fused;
-}
-
 }  // namespace pare
