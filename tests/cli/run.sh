@@ -42,7 +42,7 @@ lines() { [ "$(grep -c '' "$1")" -eq "$2" ]; }
 is_json() { node -e 'JSON.parse(require("fs").readFileSync(0, "utf8"))' <"$1" 2>/dev/null; }
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run eval explain localize bench data completions"
+commands="inspect convert verify run eval fuse explain localize bench data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
