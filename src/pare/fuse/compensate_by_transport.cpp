@@ -2,7 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+#include <optional>
+
 #include "pare/fuse/average.h"
+#include "pare/fuse/linear_layers.h"
 #include "pare/fuse/points.h"
 #include "pare/transport/exact.h"
 #include "pare/transport/ground_cost.h"
@@ -23,6 +27,62 @@ at::Tensor norm_scale(const Network& network, size_t channel_class) {
     return scale.index_select(0, at::tensor(entries, at::kLong)).unsqueeze(1);
   }
   return at::ones({network.classes[channel_class].size, 1}, at::kDouble);
+}
+
+// Mean and variance of max(0, y) with y normal as a batch norm leaves it: mean β, deviation |γ|.
+std::pair<at::Tensor, at::Tensor> relu_moments(const at::Tensor& gamma, const at::Tensor& beta) {
+  const at::Tensor sigma = gamma.to(at::kDouble).abs().clamp_min(1e-12);
+  const at::Tensor mu = beta.to(at::kDouble);
+  const at::Tensor ratio = mu / sigma;
+  const at::Tensor density = (-ratio.square() / 2).exp() / std::sqrt(2 * M_PI);
+  const at::Tensor below = (1 + at::erf(ratio / std::sqrt(2.0))) / 2;
+  const at::Tensor mean = mu * below + sigma * density;
+  const at::Tensor second = (mu.square() + sigma.square()) * below + mu * sigma * density;
+  return {mean, (second - mean.square()).clamp_min(0)};
+}
+
+// What a layer gives on inputs that come from a batch norm through a ReLU: mean and variance of each output, the inputs
+// taken as independent. Nothing where they come from elsewhere.
+std::optional<std::pair<at::Tensor, at::Tensor>> output_moments(const Graph& graph, const Usage& usage,
+                                                                const LinearLayer& layer) {
+  const auto relu = usage.producer.find(layer.input);
+  if (relu == usage.producer.end() || graph.nodes[relu->second].op != "Relu") return std::nullopt;
+  const auto norm = usage.producer.find(graph.nodes[relu->second].inputs[0]);
+  if (norm == usage.producer.end() || graph.nodes[norm->second].op != "BatchNormalization") return std::nullopt;
+  const auto& inputs = graph.nodes[norm->second].inputs;
+  const auto [mean, variance] = relu_moments(graph.tensor(inputs[1]), graph.tensor(inputs[2]));
+  const at::Tensor weight = weight_matrix(graph, layer).to(at::kDouble);
+  const at::Tensor W = weight.reshape({weight.size(0), mean.size(0), -1});
+  return std::pair{at::mv(W.sum(2), mean), at::mv(W.square().sum(2), variance)};
+}
+
+// The batch norm after a layer that lost inputs expects statistics it no longer gets: they move by what the layer's
+// outputs move, as far as that follows from the batch norms before it.
+void move_statistics(const Network& dense, const Network& pruned, const ClassMaps& maps, Graph& carried_graph) {
+  const Usage usage_a = usage_of(dense.graph);
+  const Usage usage_b = usage_of(carried_graph);
+  for (const LinearLayer& layer : linear_layers(carried_graph)) {
+    const auto readers = usage_b.consumers.find(layer.output);
+    if (readers == usage_b.consumers.end() || readers->second.size() != 1) continue;
+    const Node& norm = carried_graph.nodes[readers->second.front()];
+    if (norm.op != "BatchNormalization") continue;
+    LinearLayer whole = layer;
+    whole.input = dense.graph.nodes[layer.node].inputs[0];
+    whole.weight = dense.graph.nodes[layer.node].inputs[1];
+    const auto before = output_moments(dense.graph, usage_a, whole);
+    const auto after = output_moments(carried_graph, usage_b, layer);
+    if (!before || !after) continue;
+    for (size_t u = 0; u < pruned.uses.size(); ++u) {
+      const ParameterUse& use = pruned.uses[u];
+      if (use.node != readers->second.front() || (use.input != 3 && use.input != 4)) continue;
+      at::Tensor& statistic = carried_graph.tensors[norm.inputs[use.input]];
+      const at::Tensor old = carried(use.input == 3 ? before->first : before->second, dense.uses[u], use, maps);
+      const at::Tensor now = statistic.to(at::kDouble);
+      const at::Tensor moved =
+          use.input == 3 ? now + after->first - old : at::where(old > 0, now * after->second / old, now);
+      statistic = moved.to(statistic.scalar_type());
+    }
+  }
 }
 
 }  // namespace
@@ -59,8 +119,9 @@ Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double la
     maps[l].columns = at::where(is_kept, kept[l].rows, T * static_cast<double>(n_A) * projection);
     maps[l].permutation.clear();
   }
-  const Graph carried = carried_network(A, B, maps);
-  return lambda > 0 ? weighted_average({carried, B.graph}, {1 - lambda, lambda}, 1) : carried;
+  Graph result = carried_network(A, B, maps);
+  move_statistics(A, B, maps, result);
+  return lambda > 0 ? weighted_average({result, B.graph}, {1 - lambda, lambda}, 1) : result;
 }
 
 }  // namespace pare

@@ -8,7 +8,9 @@
 //   Ŵ = W C,   C[r, k] = T[r, k]/α_r · max(0, ⟨w_r, w_k⟩)/|w_k|²   and C[k, k] = 1 for the kept,
 //
 // where w are the rows with the scale of their batch norm: the projection of r on k, which a ReLU keeps where it is
-// positive. The result is (1−λ)·(the dense network so carried) + λ·(the pruned one).
+// positive. Where a batch norm follows the layer that reads, its running statistics move by what the layer's outputs
+// move, which follows from the batch norms before it. The result is (1−λ)·(the dense network so carried) + λ·(the
+// pruned one).
 #pragma once
 
 #include "pare/core/graph.h"
