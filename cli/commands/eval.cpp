@@ -37,9 +37,7 @@ class Eval : public Command {
       graphs.push_back(std::move(model.graph));
     }
     const Dataset data = data_.load(graphs.front());
-    const std::vector<std::string> all = data.multi_label()
-                                             ? std::vector<std::string>{"map", "class-map", "f1", "macro-f1", "loss"}
-                                             : std::vector<std::string>{"top1", "top5", "loss"};
+    const std::vector<std::string> all = metric_names(data.multi_label());
     if (metrics_.empty()) metrics_ = all;
     for (const auto& metric : metrics_)
       if (std::find(all.begin(), all.end(), metric) == all.end())
@@ -55,17 +53,6 @@ class Eval : public Command {
   }
 
  private:
-  static double value_of(const std::string& metric, const ClassificationMetrics& metrics) {
-    return metric == "top1" ? metrics.top1() : metric == "top5" ? metrics.top5() : metrics.loss();
-  }
-  static double value_of(const std::string& metric, const MultiLabelMetrics& metrics) {
-    return metric == "map"         ? metrics.sample_precision
-           : metric == "class-map" ? metrics.class_precision
-           : metric == "f1"        ? metrics.f1
-           : metric == "macro-f1"  ? metrics.macro_f1
-                                   : metrics.loss;
-  }
-
   nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const Dataset& data,
                         const Evaluation& result) const {
     std::vector<std::string> heading = {"model"};
@@ -84,12 +71,9 @@ class Eval : public Command {
       const std::string name = is_ensemble ? "ensemble" : models_[m];
       std::vector<std::string> row = {name};
       nlohmann::json metrics;
-      for (const auto& metric : metrics_) {
-        const double value =
-            data.multi_label() ? value_of(metric, result.multi_label[m]) : value_of(metric, result.models[m]);
-        metrics[metric] = value;
-        row.push_back(fmt::format("{:.4f}", value));
-      }
+      for (const auto& [metric, value] : metrics_of(result, m))
+        if (std::find(metrics_.begin(), metrics_.end(), metric) != metrics_.end()) metrics[metric] = value;
+      for (const auto& metric : metrics_) row.push_back(fmt::format("{:.4f}", metrics[metric].get<double>()));
       row.insert(row.end(), {with_commas(cost.parameters), with_commas(cost.macs)});
       table.add(row);
       list.push_back({{"model", name}, {"metrics", metrics}, {"parameters", cost.parameters}, {"macs", cost.macs}});

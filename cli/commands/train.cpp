@@ -1,6 +1,5 @@
 #include <chrono>
 #include <filesystem>
-#include <optional>
 
 #include "command.h"
 #include "pare/analysis/cost.h"
@@ -91,33 +90,35 @@ class Train : public Command {
       training += epoch.seconds;
     }
     result["seconds"]["training"] = training;
-    Table table({"model", "top1", "loss", "parameters", "MACs", "training"});
-    std::string top1 = "-";
-    std::string loss = "-";
-    if (const auto metrics = test_metrics(outcome.graph)) {
-      result["metrics"] = {{"top1", metrics->top1()}, {"top5", metrics->top5()}, {"loss", metrics->loss()}};
-      top1 = fmt::format("{:.4f}", metrics->top1());
-      loss = fmt::format("{:.4f}", metrics->loss());
+    std::vector<std::string> heading = {"model"};
+    std::vector<std::string> row = {output_};
+    for (const auto& [name, value] : test_metrics(outcome.graph)) {
+      result["metrics"][name] = value;
+      heading.push_back(name);
+      row.push_back(fmt::format("{:.4f}", value));
     }
-    table.add({output_, top1, loss, with_commas(cost.parameters), with_commas(cost.macs),
-               fmt::format("{} epochs, {:.1f} s", history.size(), training)});
+    heading.insert(heading.end(), {"parameters", "MACs", "training"});
+    row.insert(row.end(), {with_commas(cost.parameters), with_commas(cost.macs),
+                           fmt::format("{} epochs, {:.1f} s", history.size(), training)});
+    Table table(heading);
+    table.add(row);
     session.print("{}", table.text());
     return result;
   }
 
-  // On the test split, where the data has one.
-  std::optional<ClassificationMetrics> test_metrics(const Graph& graph) const {
+  // On the test split; nothing where the data has none.
+  std::vector<std::pair<std::string, double>> test_metrics(const Graph& graph) const {
     DataChoice choice = data_;
     choice.split = "test";
     choice.limit = 0;
-    std::optional<Dataset> data;
+    Dataset data;
     try {
       data = choice.load(graph);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::file) throw;
-      return std::nullopt;
+      return {};
     }
-    return evaluate({graph}, *data).models.at(0);
+    return metrics_of(evaluate({graph}, data), 0);
   }
 
   std::string model_;

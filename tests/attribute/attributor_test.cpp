@@ -160,6 +160,11 @@ TEST(Explained, TakesScoresInFrontOfASoftmaxAndFindsLayers) {
   EXPECT_THROW(find_value(graph, "conv9"), Error);
   EXPECT_THROW(last_spatial_activation(build("lenet-300-100")), Error);
   EXPECT_EQ(last_spatial_activation(build("resnet20")), "layer3.2.act2");
+  // x · sigmoid(x) is one activation, and open extents do not hide the layers.
+  TestGraph g;
+  const std::string conv = g.conv(g.input("x", {-1, 3, -1, -1}), 3, 4);
+  const std::string silu = g.node("Mul", {conv, g.node("Sigmoid", {conv})});
+  EXPECT_EQ(last_spatial_activation(g.finish(g.node("Flatten", {g.node("GlobalAveragePool", {silu})}))), silu);
   // Values that pass by the cut are handed over too.
   const Graph residual = branching_net();
   const Cut cut = cut_behind(residual, residual.nodes[3].outputs[0]);

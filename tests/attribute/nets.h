@@ -73,7 +73,8 @@ inline at::Tensor scores_of(const Graph& graph, const at::Tensor& x) { return fo
 // Every value of a run, for walks.
 inline TensorMap values_of(const Graph& graph, const at::Tensor& x) {
   RunOptions options;
-  for (const auto& node : graph.nodes) options.taps.push_back(node.outputs[0]);
+  for (const auto& node : graph.nodes)
+    options.taps.insert(options.taps.end(), node.outputs.begin(), node.outputs.end());
   TensorMap values = forward(graph, {&x, 1}, options).tapped;
   values[graph.inputs[0].name] = x;
   return values;

@@ -336,6 +336,34 @@ TEST(Oracles, EveryRuleAgreesWithItsFormula) {
 
 // --- operators
 
+// LRP-0 of a net without biases is input times gradient whatever it is built of.
+TEST(Walk, PassesThroughEveryLinearOperator) {
+  TestGraph g(5);
+  using Ints = std::vector<int64_t>;
+  const Ints pads = {1, 1, 1, 1};
+  const auto conv = [&](const std::string& x, int64_t in, int64_t out, int64_t groups = 1) {
+    return g.relu(g.node("Conv", {x, g.random({out, in / groups, 3, 3})}, {{"pads", pads}, {"group", groups}}));
+  };
+  std::string x = conv(g.input("x", {-1, 3, 8, 8}), 3, 6);
+  x = conv(x, 6, 6, 3);  // groups
+  const auto halves = g.node("Split", {x, g.integers({2, 4})}, {{"axis", int64_t{1}}}, 2);
+  const std::string cut = g.node("Slice", {halves[1], g.integers({1}), g.integers({3}), g.integers({1})});
+  std::string y = g.node("Sub", {halves[0], cut});
+  y = g.relu(g.node("Mean", {y, halves[0], cut}));
+  y = g.node("Concat", {y, halves[1]}, {{"axis", int64_t{1}}});
+  y = g.node("LeakyRelu", {g.node("Mul", {y, g.positive({1, 6, 1, 1})})}, {{"alpha", 0.0}});
+  y = g.node("ConvTranspose", {y, g.random({6, 4, 2, 2})}, {{"strides", Ints{2, 2}}});
+  y = g.node("AveragePool", {g.relu(y)}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"pads", pads}});
+  y = g.node("Transpose", {y}, {{"perm", Ints{0, 2, 3, 1}}});
+  y = g.node("ReduceMean", {y, g.integers({1, 2})}, {{"keepdims", int64_t{0}}});
+  const Graph graph = g.finish(g.node("MatMul", {g.relu(y), g.random({4, 5})}));
+  const Walker w(graph, images(5));
+  ASSERT_GT(largest(w.score), 0);
+  const at::Tensor product = input_x_gradient(Program(w.graph), w.x, w.classes);
+  EXPECT_LT(largest(w.lrp("zero") - product), 1e-12 * largest(product));
+  EXPECT_LT(largest(sums(w.lrp("zero")) - w.score), 1e-12);
+}
+
 TEST(Walk, AnOperatorWithoutARuleIsNamed) {
   TestGraph g;
   const std::string x = g.input("x", {-1, 3, 8, 8});

@@ -5,44 +5,11 @@ set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 pare=$(readlink -f "${1:-$root/build/release/pare}")
 models=$root/tests/data/cli
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-[ -x "$pare" ] || { echo "there is no program at $pare" >&2; exit 1; }
-
-passed=0 failed=0
-ok() { printf 'ok    %s\n' "$1"; passed=$((passed + 1)); }
-bad() {
-  printf 'FAIL  %s: %s\n' "$1" "$2"
-  failed=$((failed + 1))
-}
-# check WHAT REASON COMMAND…: ok if the command succeeds
-check() {
-  local what=$1 reason=$2
-  shift 2
-  if "$@"; then ok "$what"; else bad "$what" "$reason"; fi
-}
-
-# run ARGUMENTS…: fills $status, and the files `stdout` and `stderr`
-run() {
-  timeout 120 "$pare" "$@" >stdout 2>stderr </dev/null
-  status=$?
-}
-# exits WHAT STATUS ARGUMENTS…
-exits() {
-  local what=$1 wanted=$2
-  shift 2
-  run "$@"
-  if [ $status -eq "$wanted" ]; then ok "$what"; else
-    bad "$what" "exit $status, not $wanted (pare $*): $(head -c 300 stderr)"
-    return 1
-  fi
-}
-lines() { [ "$(grep -c '' "$1")" -eq "$2" ]; }
-is_json() { node -e 'JSON.parse(require("fs").readFileSync(0, "utf8"))' <"$1" 2>/dev/null; }
+# shellcheck source=tests/cli/lib.sh
+source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run eval fuse explain localize bench data completions"
+commands="inspect convert verify run train eval prune fuse explain localize bench data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -263,6 +230,35 @@ exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-dat
 exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1
 check "bench --json is JSON" "$(head -c 200 stdout)" is_json stdout
 
+# --- prune ------------------------------------------------------------------------------------------------------------
+exits "prune" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 -o pruned.onnx
+check "prune lists groups and reasons" "$(head -c 300 stdout)" grep -q "graph output" stdout
+exits "prune: the model runs" 0 run pruned.onnx --random -o pruned_outputs
+exits "prune: will not overwrite" 2 prune --arch lenet-5 --channels 0.5 --round-to 1 -o pruned.onnx
+exits "prune --json" 0 prune --arch lenet-300-100 --params 0.5 --compensate gaussian --json --force -o pruned.onnx
+check "prune --json: before, after, groups, seconds" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.after.parameters <= 0.5 * r.before.parameters && r.groups.length === 3 && r.seconds.method >= 0 ? 0 : 1)'
+for method in none most-sim nnls nmf gaussian; do
+  exits "prune --compensate $method" 0 prune --arch resnet20 --width 0.5 --channels 0.4 --compensate $method --force -o method.onnx
+done
+exits "prune --compensate synthetic" 0 prune --arch resnet20 --width 0.25 --channels 0.4 --round-to 1 --compensate synthetic --samples 4 --distill-steps 2 --force -o method.onnx
+exits "prune --compensate synthetic without batch norm" 0 prune --arch lenet-5 --channels 0.4 --round-to 1 --compensate synthetic --samples 4 --force -o method.onnx
+check "prune: falls back to noise and says so" "$(head -c 300 stderr)" grep -q "no batch norm" stderr
+exits "prune --steps" 0 prune --arch lenet-300-100 --channels 0.5 --round-to 1 --steps 3 --force -o steps.onnx
+for ratio in 0 1 nan 1.5; do
+  exits "prune: a ratio of $ratio" 2 prune --arch lenet-5 --channels $ratio -o bad.onnx
+done
+exits "prune: no budget" 2 prune --arch lenet-5 -o bad.onnx
+exits "prune: two budgets" 2 prune --arch lenet-5 --channels 0.5 --macs 0.5 -o bad.onnx
+exits "prune: a glob that matches nothing" 2 prune --arch lenet-5 --channels 0.5 --layers 'no.such.*' -o bad.onnx
+exits "prune: nothing would change" 2 prune --arch lenet-5 --channels 0.5 --round-to 4096 -o bad.onnx
+check "prune: nothing would change: says why" "$(head -c 300 stderr)" grep -q -e "--round-to" stderr
+exits "prune: calibrated without data" 2 prune --arch lenet-5 --channels 0.5 --compensate calibrated -o bad.onnx
+exits "prune: a gate without data" 2 prune --arch lenet-5 --channels 0.5 --max-drop 0.1 -o bad.onnx
+exits "prune: neither -o nor --scan" 2 prune --arch lenet-5 --channels 0.5
+check "prune: nothing is left of what failed" "$(ls bad.onnx 2>/dev/null)" test ! -e bad.onnx
+
 # --- configuration, logs, completions ---------------------------------------------------------------------------------
 exits "--print-config" 0 inspect "$models/mlp.onnx" --print-config --seed 7
 check "--print-config shows what was set" "$(head -c 200 stdout)" grep -qE '^seed *= *7' stdout
@@ -300,5 +296,4 @@ check "a full device is reported" "exit 0" test $? -ne 0
 timeout 60 "$pare" inspect "$models/mlp.onnx" >stdout 2>stderr <&-
 check "works with stdin closed" "$(head -c 200 stderr)" test -s stdout
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+summary

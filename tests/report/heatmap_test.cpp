@@ -33,6 +33,12 @@ TEST(HeatMap, LightnessRisesEvenly) {
 TEST(HeatMap, NormalisesThePositivePart) {
   const auto map = at::tensor({-2.0, 0.0, 1.0, 4.0}).view({2, 2});
   EXPECT_TRUE(at::equal(normalized_map(map), at::tensor({0.0F, 0.0F, 0.25F, 1.0F}).view({2, 2})));
+  auto peaked = at::ones({40, 40});
+  peaked.slice(0, 0, 1).slice(1, 0, 8).fill_(1000);  // half a per cent of the pixels
+  EXPECT_TRUE(at::equal(normalized_map(peaked), at::ones({40, 40})));
+  auto lone = at::zeros({40, 40});
+  lone[3][4] = 5;
+  EXPECT_EQ(normalized_map(lone)[3][4].item<float>(), 1);
   EXPECT_TRUE(at::equal(normalized_map(at::zeros({2, 2})), at::zeros({2, 2})));
   EXPECT_TRUE(at::equal(normalized_map(at::full({2, 2}, std::nan(""))), at::zeros({2, 2})));
 }

@@ -49,6 +49,19 @@ bool walks(const std::string& method) {
   return method == "ebp" || method == "contrastive-ebp" || method == "lrp" || method == "rap";
 }
 
+// What the nodes behind the one that makes `value` read and make.
+std::vector<std::string> values_behind(const Graph& graph, const std::string& value) {
+  std::set<std::string> needed;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    for (const auto& output : node->outputs)
+      if (!output.empty()) needed.insert(output);
+    if (std::find(node->outputs.begin(), node->outputs.end(), value) != node->outputs.end()) break;
+    for (const auto& input : node->inputs)
+      if (!input.empty() && !graph.is_constant(input) && input != graph.inputs[0].name) needed.insert(input);
+  }
+  return {needed.begin(), needed.end()};
+}
+
 enum class Collapse { sum, positive, largest };
 
 // The channels of [P, C, h, w] in one.
@@ -102,6 +115,7 @@ struct Attributor::State {
     } else {
       whole.emplace(graph);
     }
+    if (walks(options.method)) walked = values_behind(graph, layer);
   }
 
   // Only the part behind the layer is differentiated.
@@ -154,23 +168,22 @@ struct Attributor::State {
     return out;
   }
 
-  Attribution explain_by_walk(const at::Tensor& images, const at::Tensor& x, const at::Tensor& rows,
-                              const at::Tensor& classes, const std::vector<int64_t>& picture) const {
+  Attribution explain_by_walk(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
+                              const std::vector<int64_t>& picture) const {
     const at::NoGradGuard no_grad;
-    RunOptions run;
-    for (const auto& node : graph.nodes)
-      for (const auto& output : node.outputs)
-        if (!output.empty()) run.taps.push_back(output);
-    RunResult values = whole->run({&x, 1}, run);
-    values.tapped[graph.inputs[0].name] = x;
-    const at::Tensor pair_scores = values.outputs.at(0).flatten(1);
+    RunResult run = whole->run({&images, 1}, {.taps = walked});
+    run.tapped[graph.inputs[0].name] = images;
     Attribution out;
-    out.scores = rows.defined() ? whole->run({&images, 1}).outputs.at(0).flatten(1) : pair_scores;
+    out.scores = run.outputs.at(0).flatten(1);
+    if (rows.defined())
+      for (auto& [name, value] : run.tapped) value = value.index_select(0, rows);
+    const at::Tensor scores = rows.defined() ? run.outputs[0].index_select(0, rows) : run.outputs[0];
+    const at::Tensor pair_scores = scores.flatten(1);
     out.classes = classes.defined() ? classes : top_classes(pair_scores);
     const at::Tensor score = class_scores(pair_scores, out.classes);
     const at::Tensor one = at::zeros_like(pair_scores).scatter(1, out.classes.unsqueeze(1), 1.0);
     const auto walk = [&](const at::Tensor& start, const LinearRule& rule) {
-      return walk_back(graph, values.tapped, start.reshape(values.outputs[0].sizes()), layer, rule);
+      return walk_back(graph, run.tapped, start.reshape(scores.sizes()), layer, rule);
     };
     at::Tensor R;
     Collapse how = Collapse::sum;
@@ -188,8 +201,9 @@ struct Attributor::State {
       R = R - walk(one, excitation_rule(/*opposite=*/true));
       how = Collapse::positive;
     }
-    // Evidence for a negative score is evidence against the class.
-    if (options.method == "lrp") R = R * at::where(score.lt(0), -1.0, 1.0).to(R.dtype()).reshape(first_axis(R));
+    // Relevance of a negative score has its sign; maps show what the score rests on.
+    if (options.method == "lrp" || options.method == "rap")
+      R = R * at::where(score.lt(0), -1.0, 1.0).to(R.dtype()).reshape(first_axis(R));
     out.maps = collapsed(layer == graph.inputs[0].name ? as_picture(R, picture) : R, how);
     return out;
   }
@@ -218,6 +232,7 @@ struct Attributor::State {
   Graph graph;
   std::optional<CamKind> cam;
   std::string layer;
+  std::vector<std::string> walked;  // values that a walk to the layer needs
   std::optional<Program> whole, front, back;
 };
 
@@ -236,9 +251,9 @@ Attribution Attributor::explain(const at::Tensor& images, const at::Tensor& rows
   std::vector<int64_t> picture = {1, 1, input.numel() / std::max<int64_t>(input.size(0), 1)};
   if (images.dim() == 4) picture = {images.size(1), images.size(2), images.size(3)};
   if (state_->cam) return state_->explain_by_cam(input, rows, classes);
+  if (walks(state_->options.method)) return state_->explain_by_walk(input, rows, classes, picture);
   const at::Tensor x = rows.defined() ? input.index_select(0, rows) : input;
-  return walks(state_->options.method) ? state_->explain_by_walk(input, x, rows, classes, picture)
-                                       : state_->explain_by_gradient(input, x, rows, classes, picture);
+  return state_->explain_by_gradient(input, x, rows, classes, picture);
 }
 
 at::Tensor resize_maps(const at::Tensor& maps, int64_t height, int64_t width) {

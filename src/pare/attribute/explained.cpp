@@ -36,12 +36,23 @@ std::vector<const Node*> nodes_on_the_way(const Graph& graph) {
   return way;
 }
 
+// x · sigmoid(x) and x · clip(x + 3) are activations whose last node is the product.
+std::string with_product(const Graph& graph, const Node& node) {
+  if (node.op != "Sigmoid" && node.op != "Clip") return node.outputs[0];
+  for (const auto& reader : graph.nodes)
+    if (reader.op == "Mul" &&
+        std::find(reader.inputs.begin(), reader.inputs.end(), node.outputs[0]) != reader.inputs.end())
+      return reader.outputs[0];
+  return node.outputs[0];
+}
+
 std::string last_spatial(const Graph& graph, bool activation) {
-  const Shapes shapes = infer_shapes(graph, {.batch = 1});
+  // Networks that take images of any size have the layers they have at a usual one.
+  const Shapes shapes = infer_shapes(graph, {.batch = 1, .open = 224});
   const auto way = nodes_on_the_way(graph);
   for (auto node = way.rbegin(); node != way.rend(); ++node)
     if ((!activation || kActivations.contains((*node)->op)) && is_spatial(shapes.find((*node)->outputs.at(0))))
-      return (*node)->outputs[0];
+      return activation ? with_product(graph, **node) : (*node)->outputs[0];
   return "";
 }
 

@@ -23,15 +23,15 @@ at::Tensor gamma_rule(const LinearStep& l, const at::Tensor& R, double gamma, do
 }
 
 at::Tensor alpha_beta_rule(const LinearStep& l, const at::Tensor& R, double alpha, double beta) {
-  const at::Tensor xp = positive_part(l.x), xn = negative_part(l.x), wp = positive_part(l.weight),
-                   wn = negative_part(l.weight);
-  const bool is_signed = xn.lt(0).any().item<bool>();
+  const at::Tensor wp = positive_part(l.weight), wn = negative_part(l.weight);
+  const bool is_signed = l.x.numel() > 0 && l.x.min().item<double>() < 0;  // inner layers read what a ReLU leaves
+  const at::Tensor xp = is_signed ? positive_part(l.x) : l.x, xn = is_signed ? negative_part(l.x) : at::Tensor();
   std::vector<Operand> raising = {{xp, wp}}, lowering = {{xp, wn}};
   if (is_signed) {
     raising.push_back({xn, wn});
     lowering.push_back({xn, wp});
   }
-  const at::Tensor shares = alpha * share(l, raising, R);
+  const at::Tensor raised = share(l, raising, R), shares = alpha == 1 ? raised : alpha * raised;
   return beta == 0 ? shares : shares - beta * share(l, lowering, R);
 }
 

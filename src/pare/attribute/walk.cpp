@@ -33,7 +33,8 @@ at::Tensor evaluate_node(const Node& node, const std::vector<at::Tensor>& inputs
   return require_op(node).evaluate({.node = node, .inputs = inputs}).at(0);
 }
 
-at::Tensor leaf(const at::Tensor& x) { return x.detach().clone().requires_grad_(); }
+// Shares the memory of x, which nobody writes to.
+at::Tensor leaf(const at::Tensor& x) { return x.detach().requires_grad_(); }
 
 class RelevanceWalk {
  public:
@@ -111,14 +112,9 @@ class RelevanceWalk {
     for (const size_t i : from)
       if (at::isFloatingType(all[i].scalar_type())) all[i] = leaf(all[i]);
     const auto outputs = require_op(node).evaluate({.node = node, .inputs = all});
-    at::Tensor total;
-    for (size_t o = 0; o < node.outputs.size(); ++o) {
-      const auto found = relevance_.find(node.outputs[o]);
-      if (found == relevance_.end()) continue;
-      const at::Tensor part = (outputs.at(o) * found->second).sum();
-      total = total.defined() ? total + part : part;
-    }
-    total.backward();
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      if (const auto found = relevance_.find(node.outputs[o]); found != relevance_.end())
+        outputs.at(o).backward(found->second, /*retain_graph=*/true);
     for (const size_t i : from)
       if (all[i].requires_grad() && all[i].grad().defined()) add(node, i, all[i].grad());
   }
@@ -189,7 +185,8 @@ class RelevanceWalk {
     at::Tensor constants;
     std::vector<at::Tensor> terms;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const at::Tensor term = value(node.inputs[i]) * (sign(i) * part);
+      const double factor = sign(i) * part;
+      const at::Tensor term = factor == 1 ? value(node.inputs[i]) : value(node.inputs[i]) * factor;
       if (computed(node, i))
         terms.push_back(term.expand(R.sizes()));
       else
@@ -215,7 +212,7 @@ class RelevanceWalk {
 
 Applied::Applied(const LinearStep& step, const at::Tensor& x, const at::Tensor& weight) {
   const at::AutoGradMode recording(true);
-  x_ = x.detach().requires_grad_();
+  x_ = leaf(x);
   recorded_ = step.apply(x_, weight);
   z_ = recorded_.detach();
 }
@@ -236,11 +233,11 @@ at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, c
     Z = Z.defined() ? Z + applied.back().z() : applied.back().z();
   }
   if (epsilon > 0) Z = Z + epsilon * at::where(Z.lt(0), -at::ones_like(Z), at::ones_like(Z));
-  const at::Tensor s = (relevance / Z).masked_fill(Z.eq(0), 0);
+  const at::Tensor s = (relevance / Z).masked_fill_(Z.eq(0), 0);
   at::Tensor shares;
   for (size_t t = 0; t < operands.size(); ++t) {
-    const at::Tensor part = operands[t].x * applied[t].transposed(s);
-    shares = shares.defined() ? shares + part : part;
+    const at::Tensor pulled = applied[t].transposed(s);
+    shares = shares.defined() ? shares.addcmul_(operands[t].x, pulled) : operands[t].x * pulled;
   }
   return shares;
 }

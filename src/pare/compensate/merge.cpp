@@ -101,7 +101,8 @@ class MergeFold {
     auto dims = weight.sizes().vec();
     dims.erase(dims.begin());
     const int64_t out_axis = layer->out_axis < layer->in_axis ? layer->out_axis : layer->out_axis - 1;
-    at::Tensor sum = offset.reshape(dims).movedim(out_axis, 0).flatten(1).sum(1);
+    at::Tensor sum =
+        offset.reshape(dims).movedim(out_axis, 0).reshape({dims[static_cast<size_t>(out_axis)], -1}).sum(1);
     if (const auto found = offsets_.find(slot.node); found != offsets_.end()) sum = sum + found->second;
     offsets_[slot.node] = sum;
   }

@@ -18,6 +18,7 @@ namespace pare {
 namespace {
 
 constexpr int64_t kPatchElements = 1 << 24;  // unfolded at once at the most
+constexpr int64_t kRowsPerUnknown = 100;     // neighbouring places tell much the same: more are not used
 
 std::vector<at::Tensor> evaluate_node(const Graph& graph, const Node& node, const TensorMap& values) {
   std::vector<at::Tensor> inputs(node.inputs.size());
@@ -40,7 +41,6 @@ at::Tensor slice(const at::Tensor& x, int64_t axis, const at::Tensor& index) {
 // A layer's input as patches, one row for each place and image, some images at a time.
 class Patches {
  public:
-  // `blocks`: neighbouring entries of a flattened channel.
   Patches(const Node& node, const at::Tensor& weight, const at::Tensor& x) : x_(x) {
     if (node.op != "Conv") return;
     kernel_ = weight.sizes().vec();
@@ -50,17 +50,32 @@ class Patches {
 
   int64_t images() const { return x_.size(0); }
 
-  // [rows, channels·kernel] of images [begin, begin + count)
-  at::Tensor rows(int64_t begin, int64_t count) const {
+  // Every how many places along height and width are enough for `rows` rows.
+  int64_t step_for(int64_t rows) const {
+    int64_t step = 1;
+    if (window_.size() != 2) return step;
+    const auto places = [&] {
+      return ((window_[0].output + step - 1) / step) * ((window_[1].output + step - 1) / step);
+    };
+    while (x_.size(0) * places() > rows && places() > 1) ++step;
+    return x_.size(0) * places() >= rows || step == 1 ? step : step - 1;
+  }
+
+  // Rows [places, channels·kernel] of images [begin, begin + count), and the rows of `target` for the same places:
+  // those at phase, phase + step, … of height and width.
+  std::pair<at::Tensor, at::Tensor> rows(int64_t begin, int64_t count, const at::Tensor& target, int64_t axis,
+                                         int64_t step, int64_t phase) const {
     at::Tensor x = x_.narrow(0, begin, count);
-    if (window_.empty()) return rows_of(x, -1);
-    if (std::ranges::all_of(
-            window_, [](const WindowAxis& a) { return a.kernel == 1 && a.stride == 1 && a.begin == 0 && a.end == 0; }))
-      return rows_of(x, 1);
+    at::Tensor t = target.narrow(0, begin, count);
+    if (window_.empty()) return {rows_of(x, -1), rows_of(t, axis)};
     x = at::constant_pad_nd(x, {window_[1].begin, window_[1].end, window_[0].begin, window_[0].end}, 0);
-    const at::Tensor unfolded =
-        at::im2col(x, kernel_, column(window_, &WindowAxis::dilation), {0, 0}, column(window_, &WindowAxis::stride));
-    return unfolded.transpose(1, 2).reshape({-1, unfolded.size(1)});
+    const int64_t py = std::min(phase / step, window_[0].output - 1);
+    const int64_t px = std::min(phase % step, window_[1].output - 1);
+    x = x.slice(2, py * window_[0].stride).slice(3, px * window_[1].stride);
+    t = t.slice(2, py, c10::nullopt, step).slice(3, px, c10::nullopt, step);
+    const Shape stride = {window_[0].stride * step, window_[1].stride * step};
+    const at::Tensor unfolded = at::im2col(x, kernel_, column(window_, &WindowAxis::dilation), {0, 0}, stride);
+    return {unfolded.transpose(1, 2).reshape({-1, unfolded.size(1)}), rows_of(t, axis)};
   }
 
  private:
@@ -284,7 +299,7 @@ class Reconstruction {
     at::Tensor offset = at::zeros({weight.size(0)}, at::kDouble);
     if (lost) std::tie(weight, offset) = merged(x, x_after, canonical(original_, source, block), outputs, layer.groups);
     if (solvable && unknowns <= options_.largest) {
-      std::tie(weight, offset) = solved(layer, source.node, weight);
+      std::tie(weight, offset) = solved(layer, source.node, weight, lost ? options_.ridge : options_.own_ridge);
       report_.solved.push_back(name);
       solved_.insert(node.outputs[0]);
     } else if (lost) {
@@ -319,7 +334,8 @@ class Reconstruction {
     return {at::cat(weights), at::cat(offsets)};
   }
 
-  std::pair<at::Tensor, at::Tensor> solved(const Layer& layer, size_t twin, const at::Tensor& prior) const {
+  std::pair<at::Tensor, at::Tensor> solved(const Layer& layer, size_t twin, const at::Tensor& prior,
+                                           double ridge) const {
     const Node& node = pruned_.nodes[layer.node];
     const at::Tensor t = target(layer, twin);
     const at::Tensor& x = after_.at(node.inputs[0]);
@@ -332,14 +348,19 @@ class Reconstruction {
     for (size_t g = 0; g < priors.size(); ++g) {
       const Patches patches(node, priors[g], xs[g]);
       CrossMoments moments;
-      const int64_t places = std::max<int64_t>(1, ts[g].numel() / ts[g].size(0) / priors[g].size(0));
       const int64_t unknowns = priors[g].numel() / priors[g].size(0);
-      const int64_t step = std::max<int64_t>(1, kPatchElements / (places * unknowns));
-      for (int64_t begin = 0; begin < patches.images(); begin += step) {
-        const int64_t count = std::min(step, patches.images() - begin);
-        moments.add(patches.rows(begin, count), rows_of(ts[g].narrow(0, begin, count), layer.value_axis));
+      const int64_t places = std::max<int64_t>(1, ts[g].numel() / ts[g].size(0) / priors[g].size(0));
+      const int64_t step = patches.step_for(kRowsPerUnknown * unknowns);
+      // A few images at a time, each time at other places.
+      const int64_t most = std::max<int64_t>(1, kPatchElements / (places * unknowns / (step * step) + 1));
+      const int64_t chunk = std::min(most, std::max<int64_t>(1, patches.images() / (step * step)));
+      int64_t phase = 0;
+      for (int64_t begin = 0; begin < patches.images(); begin += chunk, phase = (phase + 1) % (step * step)) {
+        const int64_t count = std::min(chunk, patches.images() - begin);
+        const auto [u, y] = patches.rows(begin, count, ts[g], layer.value_axis, step, phase);
+        moments.add(u, y);
       }
-      const at::Tensor W = ridge_towards(moments.covariance_xx(), moments.covariance_xy(), options_.ridge,
+      const at::Tensor W = ridge_towards(moments.covariance_xx(), moments.covariance_xy(), ridge,
                                          priors[g].reshape({priors[g].size(0), -1}));
       weights.push_back(W.reshape(priors[g].sizes()));
       offsets.push_back(moments.mean_y() - at::mv(W, moments.mean_x()) - old_bias(layer, g, priors.size()));

@@ -27,6 +27,7 @@ namespace pare {
 struct ReconstructOptions {
   double merge_ridge = 1e-3;  // ρ₁
   double ridge = 1e-2;        // ρ₂
+  double own_ridge = 3e-1;    // ρ₂ of layers that lost no channel
   int64_t largest = 4096;     // unknowns of a filter up to which it is solved in full; 0: all layers merged only
   bool every_layer = true;    // also layers that lost no channel but whose input changed
   bool shortcut = true;       // ask what a shortcut lost of the layer beside it

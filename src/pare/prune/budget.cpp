@@ -11,7 +11,6 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
-#include "pare/passes/remove_channels.h"
 
 namespace pare {
 
@@ -53,13 +52,57 @@ int64_t kept_count(int64_t total, double ratio, int64_t unit) {
 
 namespace {
 
-// The graph with weights that have only a shape: slicing them costs nothing, so costs of a removal are quickly known.
-Graph shapes_only(Graph graph) {
-  for (auto& [name, tensor] : graph.tensors)
-    if (tensor.is_floating_point() && tensor.dim() >= 2)
-      tensor = at::empty(tensor.sizes(), tensor.options().device(at::kMeta));
-  return graph;
-}
+// What is left of parameters or multiply-accumulates when channels go, without slicing anything: a tensor shrinks along
+// each axis as its slots say, and a layer's multiply-accumulates as its weight does. Products of two computed values
+// count in full, so that what is saved is never less than what this says.
+class CostModel {
+ public:
+  CostModel(const Graph& graph, const ChannelMap& map, Budget budget) {
+    std::map<std::pair<size_t, size_t>, std::vector<const Slot*>> slots;
+    for (const auto& slot : map.slots) slots[{slot.node, slot.input}].push_back(&slot);
+    const ModelCost cost = cost_of(graph, map.shapes);
+    std::set<std::string> counted;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const Node& node = graph.nodes[n];
+      if (budget == Budget::macs) {
+        const auto weight = slots.find({n, 1});
+        terms_.push_back({static_cast<double>(cost.nodes[n].macs),
+                          weight == slots.end() ? std::vector<const Slot*>{} : weight->second});
+        continue;
+      }
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const auto found = graph.tensors.find(node.inputs[i]);
+        const bool statistic = node.op == "BatchNormalization" && i >= 3;
+        if (found == graph.tensors.end() || !found->second.is_floating_point() || found->second.dim() == 0 ||
+            statistic || !counted.insert(found->first).second)
+          continue;
+        terms_.push_back({static_cast<double>(found->second.numel()), slots[{n, i}]});
+      }
+    }
+  }
+
+  double operator()(const std::set<ChannelId>& removed) const {
+    double sum = 0;
+    for (const auto& [size, slots] : terms_) {
+      double left = size;
+      for (const Slot* slot : slots) {
+        const auto gone = std::count_if(slot->ids.begin(), slot->ids.end(), [&](int64_t id) {
+          return id != kUnlabelled && removed.contains(ChannelId{id});
+        });
+        left *= 1 - static_cast<double>(gone) / static_cast<double>(slot->ids.size());
+      }
+      sum += left;
+    }
+    return sum;
+  }
+
+ private:
+  struct Term {
+    double size;
+    std::vector<const Slot*> slots;
+  };
+  std::vector<Term> terms_;
+};
 
 struct GlobRatio {
   std::string glob;
@@ -88,12 +131,9 @@ class Selector {
   Selection run() {
     if (options_.budget == Budget::channels) return checked(at_ratio(options_.ratio));
     // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
-    const Graph light = shapes_only(graph_);
-    const double before = cost(light);
-    const auto saved = [&](const Selection& selection) {
-      const auto removed = selection.removed();
-      return removed.empty() ? 0.0 : 1 - cost(remove_channels(light, map_, removed)) / before;
-    };
+    const CostModel cost(graph_, map_, options_.budget);
+    const double before = cost({});
+    const auto saved = [&](const Selection& selection) { return 1 - cost(selection.removed()) / before; };
     double low = 0;
     double high = 1 - 1e-6;
     Selection best = at_ratio(high);
@@ -205,11 +245,6 @@ class Selector {
     };
     for (const auto& layer : layers_) check(layer.glob, "--layers");
     for (const auto& glob : options_.skip) check(glob, "--skip");
-  }
-
-  double cost(const Graph& graph) const {
-    const ModelCost cost = cost_of(graph);
-    return static_cast<double>(options_.budget == Budget::params ? cost.parameters : cost.macs);
   }
 
   // Removes the least important channels of a group so that `kept` are left.

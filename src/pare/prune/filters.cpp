@@ -201,6 +201,10 @@ GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const Chan
   filters.bias = maker.bias != nullptr ? rows_by_channel(graph, group, *maker.bias).reshape({channels})
                                        : at::zeros({channels}, at::kDouble);
   Path(graph, group, usage, filters).follow(node);
+  if (filters.norm) {  // a bias before a batch norm only moves its mean
+    filters.norm->mean = filters.norm->mean - filters.bias;
+    filters.bias = at::zeros_like(filters.bias);
+  }
   const at::Tensor scale = filters.norm ? filters.norm->gamma / filters.norm->sigma : at::ones({channels}, at::kDouble);
   const at::Tensor shift = filters.norm ? filters.norm->beta - scale * filters.norm->mean : at::zeros_like(scale);
   at::Tensor rows = filters.weight;

@@ -52,8 +52,12 @@ at::Tensor scaled_to(const at::Tensor& map, int64_t height, int64_t width) {
 
 at::Tensor normalized_map(const at::Tensor& map) {
   const at::Tensor positive = map.detach().to(at::kFloat).nan_to_num(0, 0, 0).clamp_min(0);
-  const double most = positive.numel() > 0 ? positive.max().item<double>() : 0;
-  return most > 0 ? positive / most : positive;
+  if (positive.numel() == 0) return positive;
+  const at::Tensor sorted = std::get<0>(positive.flatten().sort());
+  const auto place = static_cast<int64_t>(std::ceil(0.995 * static_cast<double>(sorted.numel()))) - 1;
+  double most = sorted[place].item<double>();
+  if (most <= 0) most = sorted[-1].item<double>();
+  return most > 0 ? (positive / most).clamp_max(1) : positive;
 }
 
 at::Tensor colorize(const at::Tensor& values) {

@@ -184,6 +184,26 @@ class PieceRunner {
 
 }  // namespace
 
+std::vector<std::string> metric_names(bool multi_label) {
+  if (multi_label) return {"map", "class-map", "f1", "macro-f1", "loss"};
+  return {"top1", "top5", "loss"};
+}
+
+std::vector<std::pair<std::string, double>> metrics_of(const Evaluation& evaluation, size_t m) {
+  std::vector<double> values;
+  if (evaluation.multi_label.empty()) {
+    const auto& one = evaluation.models.at(m);
+    values = {one.top1(), one.top5(), one.loss()};
+  } else {
+    const auto& one = evaluation.multi_label.at(m);
+    values = {one.sample_precision, one.class_precision, one.f1, one.macro_f1, one.loss};
+  }
+  std::vector<std::pair<std::string, double>> result;
+  for (const auto& name : metric_names(!evaluation.multi_label.empty()))
+    result.emplace_back(name, values[result.size()]);
+  return result;
+}
+
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
   std::vector<Program> programs;

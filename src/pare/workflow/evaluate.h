@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pare/core/graph.h"
@@ -27,6 +28,11 @@ struct Evaluation {
   double seconds = 0;  // making batches included, loading models not
   int64_t samples = 0;
 };
+
+// The metrics of model m under their names, the one that matters most first: top1, top5, loss; or map, class-map, f1,
+// macro-f1, loss.
+std::vector<std::pair<std::string, double>> metrics_of(const Evaluation& evaluation, size_t m);
+std::vector<std::string> metric_names(bool multi_label);
 
 // Error{shape} unless the model has one input, which takes the data's images.
 void check_images(const Graph& graph, const Dataset& data);

@@ -40,6 +40,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("ridge", method.reconstruct.ridge, "synthetic, calibrated: ridge of the solved layers");
   options.field("images", images, "synthetic: the images it makes", {"distilled", "pink", "smooth", "white"});
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones)");
+  options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps, "synthetic: steps of gradient descent");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   data.describe(options);
@@ -91,6 +92,7 @@ class LearningImages {
     if (inputs_.empty()) {
       const auto start = Clock::now();
       inputs_ = made_only() ? made(graph) : loaded(graph);
+      if (!options_.no_mirror) add_mirrored();
       seconds_ += since(start);
     }
     return inputs_;
@@ -116,6 +118,12 @@ class LearningImages {
   // A data-free method stays data-free also in its selection.
   bool made_only() const {
     return find_compensation(options_.compensate).images == ImageSource::made || options_.data.data.empty();
+  }
+
+  // A photograph and its mirror image are equally likely: twice the places to learn from.
+  void add_mirrored() {
+    if (inputs_.size() == 1 && inputs_[0].dim() == 4 && inputs_[0].size(1) == 3)
+      inputs_[0] = at::cat({inputs_[0], inputs_[0].flip({3})});
   }
 
   std::vector<at::Tensor> loaded(const Graph& graph) { return {batch(graph).images}; }

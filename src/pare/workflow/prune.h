@@ -36,6 +36,7 @@ struct PruneOptions {
   std::string images = "distilled";  // of synthetic: distilled, pink, smooth or white
   int64_t samples = 0;               // images of a method; 0: 256 of the data, 64 made ones
   int64_t distill_steps = 150;
+  bool no_mirror = false;  // colour images are used mirrored as well unless this is set
 
   double max_drop = -1;  // of top-1; below zero is not given
   DataChoice data;       // measured on before and after, where given; the training part is what methods learn from

@@ -43,6 +43,7 @@ DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
     Dataset result = data;
     result.images = data.images.index_select(0, index);
     result.labels = data.labels.index_select(0, index);
+    if (data.masks.defined()) result.masks = data.masks.index_select(0, index);
     return result;
   };
   if (count == 0) return {data, {}};
@@ -175,7 +176,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                        },
                    .stop = job.stop};
   if (parts.held_out.images.defined())
-    hooks.validate = [&](const Graph& now) { return evaluate({now}, parts.held_out).models.at(0).top1(); };
+    hooks.validate = [&](const Graph& now) { return metrics_of(evaluate({now}, parts.held_out), 0).front().second; };
   TrainResult result = train(graph, parts.rest, options.train, hooks, from ? &*from : nullptr);
   outcome.graph = std::move(result.best);
   outcome.state = std::move(result.state);

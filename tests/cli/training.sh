@@ -1,0 +1,121 @@
+#!/bin/bash
+# Training from outside: runs that are interrupted, killed at any moment, repeated, given rubbish; logs and event files.
+#   tests/cli/training.sh [PROGRAM]     (build/release/pare); needs bash and node, no Python and no data sets
+set -uo pipefail
+root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+pare=$(readlink -f "${1:-$root/build/release/pare}")
+# shellcheck source=tests/cli/lib.sh
+source "$root/tests/cli/lib.sh"
+
+# 600 training and 100 test images of two classes, in Fashion-MNIST's layout.
+mkdir small
+node -e '
+  const fs = require("fs");
+  const idx = (file, sizes, fill) => {
+    const count = sizes.reduce((a, b) => a * b), head = Buffer.alloc(4 + 4 * sizes.length);
+    head.writeUInt32BE(0x800 + sizes.length, 0);
+    sizes.forEach((s, i) => head.writeUInt32BE(s, 4 + 4 * i));
+    fs.writeFileSync(file, Buffer.concat([head, Buffer.from(Array.from({ length: count }, (_, i) => fill(i)))]));
+  };
+  let state = 1;
+  const noise = () => (state = (state * 48271) % 2147483647) % 150;
+  for (const [name, count] of [["train", 600], ["t10k", 100]]) {
+    idx(`small/${name}-labels-idx1-ubyte`, [count], (i) => i % 10);
+    idx(`small/${name}-images-idx3-ubyte`, [count, 28, 28], (i) => noise() + (Math.floor(i / 56) % 14 === Math.floor(i / 784) % 10 ? 100 : 0));
+  }'
+small=(--data fashion-mnist:small)
+base=(train "${small[@]}" --width 0.25 --batch 32 --threads 1 --seed 3)
+train=("${base[@]}" --arch convnet-bn --epochs 4)
+# Of the weights alone, without the metadata.
+digest() {
+  "$pare" convert "$1" -q -o "$1.safetensors" --force >/dev/null && node -e '
+    const bytes = require("fs").readFileSync(process.argv[1]), end = 8 + Number(bytes.readBigUInt64LE(0));
+    const header = JSON.parse(bytes.subarray(8, end));
+    delete header.__metadata__;
+    console.log(require("crypto").createHash("sha256").update(JSON.stringify(header)).update(bytes.subarray(end)).digest("hex"));' "$1.safetensors"
+}
+
+exits "train" 0 "${train[@]}" --runs runs -o whole.onnx --json
+check "train prints JSON with a history" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.history.length === 4 && r.metrics.top1 > 0.5 && r.steps === 76 ? 0 : 1)'
+check "a line an epoch" "$(head -c 300 stderr)" lines stderr 4
+whole=$(digest whole.onnx)
+directory=$(echo runs/*)
+check "log.jsonl has a line an epoch" "it has not" lines "$directory/log.jsonl" 4
+check "log.csv has a heading and a line an epoch" "it has not" lines "$directory/log.csv" 5
+exits "the same command again" 0 "${train[@]}" --runs runs -o whole.onnx
+check "says that it is done" "$(head -c 300 stderr)" grep -q "done already" stderr
+check "and trains nothing" "the weights changed" test "$(digest whole.onnx)" = "$whole"
+exits "another run does not replace a file" 2 "${train[@]}" --lr 0.01 --runs runs -o whole.onnx
+exits "the model evaluates with its own normalisation" 0 eval whole.onnx "${small[@]}" --json
+exits "eval of several models and their ensemble" 0 eval whole.onnx whole.onnx --ensemble "${small[@]}" --json
+check "three rows" "$(head -c 300 stdout)" node -e 'process.exit(JSON.parse(require("fs").readFileSync("stdout")).models.length === 3 ? 0 : 1)'
+
+# Killed after various times, as often as it takes, then run to its end.
+for delay in 0.3 0.5 0.7 1.0; do
+  killed=0
+  for _ in 1 2 3 4 5 6; do
+    "$pare" "${train[@]}" --runs "killed-$delay" -q -o "killed-$delay.onnx" >/dev/null 2>&1 &
+    process=$!
+    sleep "$delay"
+    if kill -9 $process 2>/dev/null; then killed=$((killed + 1)); fi
+    wait $process 2>/dev/null
+  done
+  exits "resumed after kill -9 ($killed times, $delay s)" 0 "${train[@]}" --runs "killed-$delay" -o "killed-$delay.onnx" --force
+  check "to the same bits" "weights differ" test "$(digest "killed-$delay.onnx")" = "$whole"
+done
+
+# Interrupted as soon as it works: it stores its state, says so and exits with 130.
+: >stderr
+set -m # else the shell starts it with SIGINT ignored
+"$pare" "${base[@]}" --arch convnet-bn --epochs 2000 --runs interrupted -o interrupted.onnx >stdout 2>stderr &
+process=$!
+until [ "$(grep -c epoch stderr)" -ge 2 ] || ! kill -0 $process 2>/dev/null; do sleep 0.1; done
+kill -INT $process
+(sleep 60; kill -9 $process 2>/dev/null) &
+wait $process
+status=$?
+set +m
+check "SIGINT exits with 130" "exit $status" test $status -eq 130
+check "and says how to go on" "$(tail -c 300 stderr)" grep -q "goes on from there" stderr
+check "with a stored state" "there is none" test -s "$(echo interrupted/*)/state.safetensors"
+check "and no output" "there is one" test ! -e interrupted.onnx
+exits "--resume goes on" 0 "${train[@]}" --runs runs -o again.onnx --resume --json
+exits "--resume without a run" 2 "${base[@]}" --arch convnet-bn --epochs 3 --runs runs -o none.onnx --resume
+check "names the place" "$(head -c 300 stderr)" grep -q "no run to go on with" stderr
+
+exits "--validation, --tensorboard, --log-every" 0 "${train[@]}" --validation 0.2 --patience 3 --tensorboard events --log-every 5 --runs runs -o v.onnx
+check "an event file" "there is none" test -s "$(echo events/*tfevents*)"
+
+# Rubbish.
+exits "no output named" 2 "${train[@]}" --runs runs
+exits "no architecture" 2 train "${small[@]}" -o x.onnx
+exits "no data" 2 train --arch lenet-5 -o x.onnx
+exits "data that is not there" 1 train --arch lenet-5 --data fashion-mnist:nowhere -o x.onnx
+check "names the place looked in" "$(head -c 300 stderr)" grep -q nowhere stderr
+exits "an unknown augmentation" 2 "${train[@]}" --augment melt --runs runs -o x.onnx
+exits "no learning rate" 2 "${train[@]}" --lr 0 --runs runs -o x.onnx
+exits "patience without validation" 2 "${train[@]}" --patience 2 --runs runs -o x.onnx
+exits "validation of everything" 2 "${train[@]}" --validation 1 --runs runs -o x.onnx
+exits "a loss that explodes" 1 "${base[@]}" --arch convnet --epochs 4 --lr 1e30 --schedule constant --runs runs -o nan.onnx
+check "names step and norms" "$(head -c 300 stderr)" grep -q "not finite at step.*norms" stderr
+check "and writes no model" "there is one" test ! -e nan.onnx
+exits "a damaged state (whole run)" 0 "${base[@]}" --arch convnet-bn --epochs 1 --runs damaged -o d.onnx
+state=$(echo damaged/*/state.safetensors)
+printf 'x' | dd of="$state" bs=1 seek=$(($(stat -c %s "$state") / 2)) conv=notrunc 2>/dev/null
+exits "a damaged state is an error" 1 "${base[@]}" --arch convnet-bn --epochs 1 --runs damaged -o d2.onnx
+check "that names --fresh" "$(head -c 300 stderr)" grep -q -e "--fresh" stderr
+check "and keeps the file" "it is gone" test -s "$state"
+exits "--fresh begins anew" 0 "${base[@]}" --arch convnet-bn --epochs 1 --runs damaged -o d2.onnx --fresh
+exits "runs where nothing can be written" 1 "${base[@]}" --arch convnet-bn --epochs 1 --runs /proc/nowhere -o x.onnx
+# A disk that fills up: no file may grow beyond 64 KiB.
+(
+  trap '' XFSZ
+  ulimit -f 64
+  "$pare" "${base[@]}" --arch lenet-300-100 --epochs 1 --runs full -o full.onnx >stdout 2>stderr
+)
+status=$?
+check "a full disk" "exit $status" test $status -eq 1
+check "is named" "$(head -c 300 stderr)" grep -q "state.safetensors.*could not be written" stderr
+check "and leaves no half-written state" "$(ls full/*)" test "$(find full -name 'state*' | wc -l)" -eq 0
+summary

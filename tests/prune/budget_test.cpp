@@ -1,0 +1,156 @@
+// Budgets: counts, rounding, floors, globs, and what is refused.
+#include "pare/prune/budget.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "pare/passes/remove_channels.h"
+#include "pare/prune/criteria.h"
+#include "pare/zoo/zoo.h"
+#include "support/builder.h"
+
+namespace pare {
+namespace {
+
+Selection select(const Graph& graph, const BudgetOptions& options) {
+  const ChannelMap map = analyze_channels(graph);
+  return select_channels(graph, map, options, [&](const ChannelGroup& group, std::string& reason) {
+    return importance(graph, map, group, {.criterion = Criterion::l1}, reason);
+  });
+}
+
+const GroupPlan& plan(const Selection& selection, const std::string& name) {
+  for (const auto& group : selection.groups)
+    if (group.name == name) return group;
+  throw Error(ErrorKind::failed, name, "no such group");
+}
+
+std::string refusal(const Graph& graph, const BudgetOptions& options) {
+  try {
+    select(graph, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Budget, CountsAreThePapers) {
+  EXPECT_EQ(kept_count(300, 0.7, 1), 90);  // 300·(1 − 0.7) is 90.00000000000001 or 89.99999999999999
+  EXPECT_EQ(kept_count(100, 0.9, 1), 10);
+  EXPECT_EQ(kept_count(16, 0.3, 1), 11);
+  EXPECT_EQ(kept_count(5, 0.99, 1), 1);
+  EXPECT_EQ(kept_count(64, 0.3, 8), 48);
+  EXPECT_EQ(kept_count(64, 0.99, 8), 8);
+  EXPECT_EQ(kept_count(6, 0.5, 8), 6);
+  EXPECT_EQ(kept_count(20, 0.1, 8), 16);
+}
+
+TEST(Budget, UniformTakesTheLeastImportant) {
+  TestGraph g(1);
+  const auto x = g.input("x", {-1, 4});
+  const Graph graph = g.finish(g.linear(g.relu(g.linear(x, 4, 10)), 10, 3));
+  const Selection selection = select(graph, {.ratio = 0.3, .round_to = 1});
+  EXPECT_EQ(selection.groups[0].kept, 7);
+  EXPECT_EQ(selection.removed().size(), 3U);
+  const ChannelMap map = analyze_channels(graph);
+  std::string reason;
+  const at::Tensor scores = importance(graph, map, map.groups[0], {}, reason);
+  double most_removed = 0;
+  double least_kept = 1e9;
+  for (size_t i = 0; i < 10; ++i) {
+    const double score = scores[static_cast<int64_t>(i)].item<double>();
+    if (selection.removed().contains(map.groups[0].channels[i]))
+      most_removed = std::max(most_removed, score);
+    else
+      least_kept = std::min(least_kept, score);
+  }
+  EXPECT_LT(most_removed, least_kept);
+  EXPECT_EQ(selection.groups[1].reason, "it is the graph output 'Gemm2_0'");
+}
+
+TEST(Budget, ParametersAndMacsAreReached) {
+  const Graph graph = build("resnet20");
+  const ChannelMap map = analyze_channels(graph);
+  const auto cost = [&](const Selection& s) { return cost_of(remove_channels(graph, map, s.removed())); };
+  const ModelCost before = cost_of(graph);
+  const ModelCost params = cost(select(graph, {.budget = Budget::params, .ratio = 0.4, .round_to = 1}));
+  EXPECT_NEAR(1 - static_cast<double>(params.parameters) / static_cast<double>(before.parameters), 0.42, 0.021);
+  const ModelCost macs =
+      cost(select(graph, {.budget = Budget::macs, .scope = Scope::global, .ratio = 0.3, .round_to = 1}));
+  EXPECT_NEAR(1 - static_cast<double>(macs.macs) / static_cast<double>(before.macs), 0.32, 0.021);
+  EXPECT_THAT(refusal(graph, {.budget = Budget::params, .ratio = 0.999, .inner_only = true}),
+              testing::HasSubstr("at most"));
+}
+
+TEST(Budget, GlobalKeepsAFloor) {
+  TestGraph g(2);
+  const auto x = g.input("x", {-1, 4});
+  auto a = g.linear(x, 4, 20);
+  Graph graph = g.finish(g.linear(g.relu(g.linear(g.relu(a), 20, 20)), 20, 3));
+  // All but one filter of the first layer are next to nothing.
+  at::Tensor w = graph.tensors["t0"].clone();
+  w.narrow(0, 1, 19).mul_(1e-6);
+  graph.tensors["t0"] = w;
+  graph.tensors["t1"] = graph.tensors["t1"] * 1e-6;
+  const Selection selection = select(graph, {.scope = Scope::global, .ratio = 0.5, .round_to = 1, .floor = 0.25});
+  EXPECT_EQ(selection.groups[0].kept, 5);
+  EXPECT_GT(selection.groups[1].kept, 10);
+}
+
+TEST(Budget, InnerOnlyLeavesStreamsAlone) {
+  const Selection selection = select(build("resnet20"), {.ratio = 0.5, .round_to = 1, .inner_only = true});
+  int cut = 0;
+  for (const auto& group : selection.groups) cut += group.removed.empty() ? 0 : 1;
+  EXPECT_EQ(cut, 9);  // the first convolution of every block
+  EXPECT_EQ(plan(selection, "layer1.0.conv1").kept, 8);
+  EXPECT_THAT(plan(selection, "conv1").reason, testing::HasSubstr("residual"));
+}
+
+TEST(Budget, GroupsOfAGroupedConvolutionStayEqual) {
+  TestGraph g(3);
+  const auto x = g.input("x", {-1, 8, 6, 6});
+  const Graph graph = g.finish(g.conv(g.relu(g.conv(x, 8, 32, 3, 4)), 32, 2));
+  const Selection selection = select(graph, {.ratio = 0.5, .round_to = 8});
+  EXPECT_EQ(selection.groups[0].total, 8);  // places of a group
+  EXPECT_EQ(selection.groups[0].kept, 4);   // 16 channels, a multiple of 8
+}
+
+TEST(Budget, GlobsChooseLayersAndRatios) {
+  const Graph graph = build("resnet20");
+  const Selection own = select(
+      graph,
+      {.ratio = 0.5, .layers = {"layer1.*.conv1", "layer2.1.conv1=0.25"}, .skip = {"layer1.2.*"}, .round_to = 1});
+  EXPECT_EQ(plan(own, "layer1.0.conv1").kept, 8);
+  EXPECT_EQ(plan(own, "layer2.1.conv1").kept, 24);
+  EXPECT_EQ(plan(own, "layer1.2.conv1").kept, 16);
+  EXPECT_EQ(plan(own, "layer3.1.conv1").reason, "not asked for by --layers");
+  EXPECT_THAT(refusal(graph, {.layers = {"layer9.*"}}), testing::HasSubstr("layer9.*"));
+  EXPECT_THAT(refusal(graph, {.skip = {"nothing"}}), testing::HasSubstr("nothing"));
+  EXPECT_THAT(refusal(graph, {.layers = {"layer1.*=2"}}), testing::HasSubstr("fraction"));
+}
+
+TEST(Budget, RatiosOutsideAreRefused) {
+  const Graph graph = build("lenet-300-100");
+  for (const double ratio : {0.0, 1.0, -0.5, 1.5, std::nan("")})
+    EXPECT_THAT(refusal(graph, {.ratio = ratio}), testing::HasSubstr("between 0 and 1"));
+}
+
+TEST(Budget, NothingToRemoveIsAnErrorThatListsWhy) {
+  TestGraph g(3);
+  const Graph one = g.finish(g.linear(g.relu(g.linear(g.input("x", {-1, 4}), 4, 1)), 1, 3));
+  EXPECT_THAT(refusal(one, {.ratio = 0.5, .round_to = 1}), testing::HasSubstr("it has one channel"));
+  EXPECT_THAT(refusal(build("lenet-300-100"), {.ratio = 1e-13, .round_to = 8}),
+              testing::HasSubstr("rounds to nothing"));
+  TestGraph h(3);
+  const Graph small = h.finish(h.linear(h.relu(h.linear(h.input("x", {-1, 4}), 4, 6)), 6, 3));
+  EXPECT_THAT(refusal(small, {.ratio = 0.5}), testing::HasSubstr("--round-to 8"));
+}
+
+}  // namespace
+}  // namespace pare
