@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "pare/core/error.h"
-#include "pare/fuse/fuse.h"
+#include "pare/fuse/compensate_by_transport.h"
 #include "pare/passes/remove_channels.h"
 
 namespace pare {

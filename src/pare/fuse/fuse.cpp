@@ -113,9 +113,14 @@ bool has_operator(const Graph& graph, const std::string& op) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; });
 }
 
-// Inputs for a repair without data: smooth noise, with the spectrum of photographs where convolutions read it.
+// Convolutions whose statistics no batch norm keeps.
+bool has_plain_convolutions(const Graph& graph) {
+  return has_operator(graph, "Conv") && !has_operator(graph, "BatchNormalization");
+}
+
+// Inputs for a repair without data: smooth noise, with the spectrum of photographs for plain convolutions.
 std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& options) {
-  const auto kind = has_operator(graph, "Conv") ? NoiseKind::pink : NoiseKind::smooth;
+  const auto kind = has_plain_convolutions(graph) ? NoiseKind::pink : NoiseKind::smooth;
   return noise_inputs(graph, {.kind = kind, .count = options.inputs, .window = 7, .seed = options.seed});
 }
 
@@ -128,9 +133,7 @@ void repair(FusionResult& result, const FuseOptions& options, const std::vector<
   const auto inputs = result.on_noise ? made_inputs(result.fused, options)
                                       : stretch_samples(samples, {.count = options.inputs, .seed = options.seed});
   // Without batch norms a convolution fitted to noise is worse than before on images; its statistics alone are better.
-  const bool plain_convolutions =
-      has_operator(result.fused, "Conv") && !has_operator(result.fused, "BatchNormalization");
-  if (result.on_noise && plain_convolutions)
+  if (result.on_noise && has_plain_convolutions(result.fused))
     result.fused = rescale(result.fused, parents, inputs);
   else
     result.fused = regress(result.fused, parents, inputs, options.rho > 0 ? options.rho : result.on_noise ? 0.1 : 0.03);
@@ -204,13 +207,6 @@ FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
   result.fused = weighted_average(result.aligned, result.shares, reference);
   repair(result, options, samples);
   return result;
-}
-
-Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double lambda) {
-  FuseOptions options;
-  options.reference = 1;
-  options.weights = {1 - lambda, lambda};
-  return fuse({dense, pruned}, options).fused;
 }
 
 }  // namespace pare

@@ -46,7 +46,4 @@ struct FusionResult {
 FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
                   const std::vector<at::Tensor>& samples = {});
 
-// Repairs a pruned network by fusing the dense one, from which it was cut, into it (λ is the pruned one's share).
-Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double lambda = 0.5);
-
 }  // namespace pare

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "pare/core/error.h"
@@ -194,6 +195,45 @@ void check_same_inputs(const Graph& reference, const Graph& other) {
   }
 }
 
+bool is_nonlinear(const Node& node) {
+  static const std::set<std::string> operators = {
+      "Relu", "LeakyRelu",   "PRelu",     "Elu",      "Selu",     "Celu", "Tanh", "Sigmoid",
+      "Gelu", "HardSigmoid", "HardSwish", "Softsign", "Softplus", "Clip", "Mish", "Erf"};
+  return operators.contains(node.op);
+}
+
+// Entries by (index, occurrence) of their channels.
+using KeyedEntries = std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>>;
+
+std::vector<int64_t> sorted_entries(KeyedEntries found) {
+  std::sort(found.begin(), found.end());
+  std::vector<int64_t> entries;
+  for (const auto& [key, entry] : found) entries.push_back(entry);
+  return entries;
+}
+
+// Where the class lies in a value, if it lies there whole.
+std::optional<ClassView> view_in(const Network& network, size_t channel_class, const std::string& value) {
+  const auto found_ids = network.map.values.find(value);
+  if (found_ids == network.map.values.end()) return std::nullopt;
+  const at::Tensor& ids = found_ids->second;
+  for (int64_t axis = 0; axis < ids.dim(); ++axis) {
+    if (ids.size(axis) == 1 && ids.numel() > 1) continue;
+    const at::Tensor along = ids.movedim(axis, 0).reshape({ids.size(axis), -1}).select(1, 0).contiguous();
+    KeyedEntries found;
+    std::map<int64_t, int64_t> seen;
+    for (int64_t p = 0; p < along.numel(); ++p) {
+      const int64_t id = along.data_ptr<int64_t>()[p];
+      const auto known = network.places.find(id);
+      if (known != network.places.end() && known->second.channel_class == static_cast<int64_t>(channel_class))
+        found.push_back({{known->second.index, seen[id]++}, p});
+    }
+    if (!found.empty() && found.size() % static_cast<size_t>(network.classes[channel_class].size) == 0)
+      return ClassView{.value = value, .axis = axis, .entries = sorted_entries(std::move(found))};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Network analyze_network(const Graph& graph) {
@@ -206,16 +246,13 @@ Network analyze_network(const Graph& graph) {
 }
 
 std::vector<int64_t> entries_of(const PlacedSlot& slot, size_t channel_class) {
-  std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> found;
+  KeyedEntries found;
   for (size_t p = 0; p < slot.places.size(); ++p) {
     const Place& place = slot.places[p];
     if (place.channel_class == static_cast<int64_t>(channel_class))
       found.push_back({{place.index, place.occurrence}, static_cast<int64_t>(p)});
   }
-  std::sort(found.begin(), found.end());
-  std::vector<int64_t> entries;
-  for (const auto& [key, p] : found) entries.push_back(p);
-  return entries;
+  return sorted_entries(std::move(found));
 }
 
 Network matched_to(const Network& reference, Network other) {
@@ -266,46 +303,21 @@ Network matched_to(const Network& reference, Network other) {
 }
 
 std::vector<ClassView> views_of(const Network& network, size_t channel_class) {
-  static const std::set<std::string> nonlinear = {
-      "Relu", "LeakyRelu",   "PRelu",     "Elu",      "Selu",     "Celu", "Tanh", "Sigmoid",
-      "Gelu", "HardSigmoid", "HardSwish", "Softsign", "Softplus", "Clip", "Mish", "Erf"};
   const Usage usage = usage_of(network.graph);
-  const auto view = [&](const std::string& value, std::vector<ClassView>& list) {
-    const auto ids = network.map.values.find(value);
-    if (ids == network.map.values.end()) return;
-    for (int64_t axis = 0; axis < ids->second.dim(); ++axis) {
-      if (ids->second.size(axis) == 1 && ids->second.numel() > 1) continue;
-      const at::Tensor flat =
-          ids->second.movedim(axis, 0).reshape({ids->second.size(axis), -1}).select(1, 0).contiguous();
-      std::vector<std::pair<std::pair<int64_t, int64_t>, int64_t>> found;
-      std::map<int64_t, int64_t> seen;
-      for (int64_t p = 0; p < flat.numel(); ++p) {
-        const int64_t id = flat.data_ptr<int64_t>()[p];
-        const auto known = network.places.find(id);
-        if (known != network.places.end() && known->second.channel_class == static_cast<int64_t>(channel_class))
-          found.push_back({{known->second.index, seen[id]++}, p});
-      }
-      if (found.empty() || found.size() % static_cast<size_t>(network.classes[channel_class].size) != 0) continue;
-      std::sort(found.begin(), found.end());
-      ClassView result{.value = value, .axis = axis};
-      for (const auto& [key, p] : found) result.entries.push_back(p);
-      list.push_back(std::move(result));
-      return;
-    }
+  std::vector<ClassView> views;
+  const auto look_at = [&](const std::string& value) {
+    if (auto view = view_in(network, channel_class, value)) views.push_back(std::move(*view));
   };
-  std::vector<ClassView> before;
-  std::vector<ClassView> made;
-  for (const Node& node : network.graph.nodes) {
+  for (const Node& node : network.graph.nodes)
     for (const std::string& input : node.inputs)
-      if (nonlinear.contains(node.op) && usage.producer.contains(input)) view(input, before);
-  }
+      if (is_nonlinear(node) && usage.producer.contains(input)) look_at(input);
+  if (!views.empty()) return views;
   for (const ParameterUse& use : network.uses)
-    for (const PlacedSlot& slot : use.slots) {
-      if (slot.role != SlotRole::producer || !network.graph.nodes[use.node].has_input(use.input)) continue;
-      if (entries_of(slot, channel_class).empty() || network.parameter(use).dim() < 2) continue;
-      view(network.graph.nodes[use.node].outputs[0], made);
-    }
-  return before.empty() ? made : before;
+    for (const PlacedSlot& slot : use.slots)
+      if (slot.role == SlotRole::producer && network.parameter(use).dim() >= 2 &&
+          !entries_of(slot, channel_class).empty())
+        look_at(network.graph.nodes[use.node].outputs[0]);
+  return views;
 }
 
 }  // namespace pare
