@@ -35,13 +35,13 @@ TEST(Masks, TheCountIsExactWithTies) {
 TEST(Masks, TheBestAreKept) {
   const auto masks =
       masks_by_score({{"a", at::tensor({5.0, 1.0, 3.0})}, {"b", at::tensor({4.0, 2.0, 0.0})}}, {}, 0.5, {});
-  EXPECT_TRUE(masks.at("a").equal(at::tensor({true, false, true})));
-  EXPECT_TRUE(masks.at("b").equal(at::tensor({true, false, false})));
+  EXPECT_TRUE(masks.at("a").equal(at::tensor({1, 0, 1}, at::kLong).to(at::kBool)));
+  EXPECT_TRUE(masks.at("b").equal(at::tensor({1, 0, 0}, at::kLong).to(at::kBool)));
 }
 
 TEST(Masks, TiesGoToTheSecondScoreAndThenToThePlace) {
   const auto masks = masks_by_score({{"a", at::zeros({4})}}, {{"a", at::tensor({1.0, 2.0, 1.0, 2.0})}}, 0.25, {});
-  EXPECT_TRUE(masks.at("a").equal(at::tensor({true, true, false, true})));
+  EXPECT_TRUE(masks.at("a").equal(at::tensor({1, 1, 0, 1}, at::kLong).to(at::kBool)));
 }
 
 TEST(Masks, UniformKeepsTheSamePartOfEachLayer) {

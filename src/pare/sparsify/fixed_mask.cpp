@@ -4,15 +4,16 @@
 
 namespace pare {
 
-FixedMask::FixedMask(const TensorMap& masks) {
-  for (const auto& [name, mask] : masks)
-    masks_[name] =
-        mask.dim() == 4 ? mask.to(at::kFloat).contiguous(at::MemoryFormat::ChannelsLast) : mask.to(at::kFloat);
-}
+FixedMask::FixedMask(const TensorMap& masks) : masks_(masks) {}
 
 TensorMap FixedMask::effective(const TensorMap& raw, const TrainPosition&) const {
   TensorMap result = raw;
-  for (const auto& [name, mask] : masks_) result[name] = raw.at(name) * mask;
+  for (auto& [name, mask] : masks_) {
+    const at::Tensor& w = raw.at(name);
+    if (mask.strides() != w.strides() || mask.scalar_type() != w.scalar_type())
+      mask = at::empty_like(w.detach()).copy_(mask);
+    result[name] = w * mask;
+  }
   return result;
 }
 

@@ -11,7 +11,7 @@ class FixedMask : public Reparameterization {
   TensorMap effective(const TensorMap& raw, const TrainPosition& at) const override;
 
  private:
-  TensorMap masks_;  // as factors 0 and 1
+  mutable TensorMap masks_;  // as factors 0 and 1, laid out as the weights, so that a mask of ones changes no bit
 };
 
 }  // namespace pare
