@@ -68,9 +68,10 @@ std::vector<std::string> trained_tensors(const Graph& graph) {
 
 namespace {
 
-// A copy to train, laid out for the convolutions; its storage is its own.
+// A copy to train, laid out for the convolutions; its storage is its own. Where there is one input channel both layouts
+// are the same memory, and arithmetic on the tensor would not keep the strides apart.
 at::Tensor trainable(const at::Tensor& tensor) {
-  const bool filters = tensor.dim() == 4;
+  const bool filters = tensor.dim() == 4 && tensor.size(1) > 1;
   return tensor.detach()
       .clone(filters ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous)
       .requires_grad_();
