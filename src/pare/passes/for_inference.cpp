@@ -7,6 +7,7 @@
 #include "pare/ops/onednn.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/nodes.h"
+#include "pare/passes/relu_after_max_pool.h"
 
 namespace pare {
 
@@ -54,7 +55,7 @@ Graph pack_linear_layers(Graph graph) {
 }  // namespace
 
 Graph for_inference(const Graph& graph) {
-  Graph result = fold_batch_norm(graph);
+  Graph result = relu_after_max_pool(fold_batch_norm(graph));
   if (onednn_available()) result = pack_linear_layers(std::move(result));
   for (const auto& node : result.nodes) {
     if (node.op != "Conv" || !node.domain.empty() || node.inputs.size() < 2) continue;

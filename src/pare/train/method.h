@@ -71,6 +71,7 @@ struct Loss {
 class Objective {
  public:
   virtual ~Objective() = default;
+  virtual std::vector<std::string> taps() const { return {}; }  // values that it asks runs for
   virtual Loss operator()(const ForwardPass& pass) = 0;
 };
 

@@ -9,6 +9,7 @@
 
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/passes/relu_after_max_pool.h"
 
 namespace pare {
 
@@ -77,19 +78,26 @@ at::Tensor trainable(const at::Tensor& tensor) {
       .requires_grad_();
 }
 
+// The graph as it trains fastest, with the values that the objective looks at.
+Graph prepared(const Graph& graph, const Objective& objective) {
+  const auto taps = objective.taps();
+  return relu_after_max_pool(graph, {taps.begin(), taps.end()});
+}
+
 class Training {
  public:
   Training(const Graph& graph, const Dataset& data, const TrainOptions& options, const TrainParts& parts,
            const TrainState* from)
       : options_(options),
         parts_(parts),
-        program_(graph),
+        graph_(graph),
         loader_(data, {.batch = options.batch,
                        .shuffle = options.order == "shuffled",
                        .seed = options.seed,
                        .augment = parse_augment(options.augment)}),
         parameters_(parts.parameters != nullptr ? *parts.parameters : plain_),
         objective_(parts.objective != nullptr ? *parts.objective : classification_),
+        program_(prepared(graph, objective_)),
         optimizer_(options.optimizer) {
     if (graph.inputs.size() != 1)
       throw Error(ErrorKind::shape, graph.name, "has {} inputs, expected one that takes images", graph.inputs.size());
@@ -263,7 +271,7 @@ class Training {
 
   // The graph with the tensors of both maps that it has, the first before the second.
   Graph with_tensors(const TensorMap& first, const TensorMap& second) const {
-    Graph graph = program_.graph();
+    Graph graph = graph_;
     for (auto& [name, tensor] : graph.tensors)
       for (const TensorMap* map : {&first, &second})
         if (const auto found = map->find(name); found != map->end()) {
@@ -291,12 +299,13 @@ class Training {
 
   const TrainOptions& options_;
   const TrainParts& parts_;
-  Program program_;
+  const Graph& graph_;
   Loader loader_;
   PlainParameters plain_;
   ClassificationObjective classification_;
   Reparameterization& parameters_;
   Objective& objective_;
+  Program program_;
   Optimizer optimizer_;
   TensorMap raw_;
   TrainState state_;  // its raw, optimizer, method and position are filled in by snapshot()
