@@ -5,7 +5,6 @@
 
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare::cli {
 
@@ -69,8 +68,7 @@ Model load_for_training(Session& session, const std::string& path, ModelOptions&
   return model;
 }
 
-std::vector<std::vector<std::pair<std::string, double>>> test_metrics(const DataChoice& choice,
-                                                                      const std::vector<Graph>& models) {
+std::vector<MetricList> test_metrics(const DataChoice& choice, const std::vector<Graph>& models) {
   DataChoice test = choice;
   test.split = "test";
   test.limit = 0;
@@ -82,7 +80,7 @@ std::vector<std::vector<std::pair<std::string, double>>> test_metrics(const Data
     return {};
   }
   const Evaluation evaluation = evaluate(models, data);
-  std::vector<std::vector<std::pair<std::string, double>>> metrics;
+  std::vector<MetricList> metrics;
   for (size_t m = 0; m < models.size(); ++m) metrics.push_back(metrics_of(evaluation, m));
   return metrics;
 }

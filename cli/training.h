@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
 #include "pare/workflow/train.h"
 
@@ -17,7 +18,6 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
 Model load_for_training(Session& session, const std::string& path, ModelOptions& options, const DataChoice& data);
 
 // The metrics of each model on the test split; nothing where the data has none.
-std::vector<std::vector<std::pair<std::string, double>>> test_metrics(const DataChoice& data,
-                                                                      const std::vector<Graph>& models);
+std::vector<MetricList> test_metrics(const DataChoice& data, const std::vector<Graph>& models);
 
 }  // namespace pare::cli

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "command.h"
+#include "metrics.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
@@ -11,10 +12,6 @@
 namespace pare::cli {
 
 namespace {
-
-nlohmann::json metrics_json(const ClassificationMetrics& metrics) {
-  return {{"top1", metrics.top1()}, {"top5", metrics.top5()}, {"loss", metrics.loss()}};
-}
 
 class Fuse : public Command {
  public:
@@ -96,10 +93,10 @@ class Fuse : public Command {
                               {"macs", cost.macs}};
       std::vector<std::string> row = {models_[k], fmt::format("{:.3g}", done.result.shares[k]),
                                       with_commas(cost.parameters), with_commas(cost.macs)};
-      if (done.fused) {
+      if (!done.fused.empty()) {
         entry["metrics"] = metrics_json(done.models[k]);
         entry["aligned"] = metrics_json(done.aligned[k]);
-        row.insert(row.end(), {percent(done.models[k].top1()), percent(done.aligned[k].top1())});
+        row.insert(row.end(), {percent(done.models[k].front().second), percent(done.aligned[k].front().second)});
       } else {
         row.insert(row.end(), {"", ""});
       }
@@ -113,14 +110,14 @@ class Fuse : public Command {
         {"parameters", cost.parameters},
         {"macs", cost.macs},
         {"times_fewer_parameters", static_cast<double>(parameters) / static_cast<double>(cost.parameters)}};
-    if (done.fused) {
-      before["metrics"] = metrics_json(*done.ensemble);  // of the average of the models' predictions
-      after["metrics"] = metrics_json(*done.fused);
+    if (!done.fused.empty()) {
+      before["metrics"] = metrics_json(done.ensemble);  // of the average of the models' predictions
+      after["metrics"] = metrics_json(done.fused);
       table.add({"their predictions averaged", "", with_commas(parameters), with_commas(macs),
-                 percent(done.ensemble->top1()), ""});
+                 percent(done.ensemble.front().second), ""});
     }
     table.add({output_, "", with_commas(cost.parameters), with_commas(cost.macs),
-               done.fused ? percent(done.fused->top1()) : "", ""});
+               done.fused.empty() ? "" : percent(done.fused.front().second), ""});
     session.print("\n{}\n", table.text());
     const bool looked = run_.fuse.align == "activations" || run_.fuse.repair != "none";
     const std::string saw = done.samples > 0 && looked ? fmt::format("{} training images", done.samples)

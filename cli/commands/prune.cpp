@@ -1,14 +1,24 @@
 #include "pare/workflow/prune.h"
 #include "command.h"
+#include "metrics.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/version.h"
 #include "pare/workflow/line_plot.h"
 #include "pare/workflow/model.h"
+#include "training.h"
 
 namespace pare::cli {
 
 namespace {
+
+// Defaults for a network that is trained already.
+TrainingOptions gentle_training() {
+  TrainingOptions options;
+  options.train.optimizer.lr = 0.01;
+  options.train.schedule.schedule = "cosine";
+  return options;
+}
 
 class Prune : public Command {
  public:
@@ -21,6 +31,8 @@ class Prune : public Command {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     options.field("output", output_, "file to write, .onnx or .safetensors");
     prune_.describe(options);
+    options.field("finetune", finetune_, "epochs of fine-tuning after every step");
+    training_.describe(options, /*with_epochs=*/false);
     options.field("scan", scan_, "FILE.svg: instead, plot accuracy against the fraction removed of each group alone");
     options.field("opset", opset_, "ONNX opset to write (0: the input's)");
     model_options_.describe(options);
@@ -35,6 +47,11 @@ class Prune : public Command {
     for (const auto& note : model.notes) session.say("note: {}\n", note);
     prune_.seed = static_cast<uint64_t>(session.common.seed);
     Progress bar("pruning", session.common.verbosity());
+    if (finetune_ < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune_);
+    if (finetune_ > 0) {
+      if (prune_.data.data.empty()) throw Error(ErrorKind::usage, "--finetune", "needs --data to train on");
+      prune_.after_step = [&](const Graph& graph, int64_t) { return finetuned(session, graph); };
+    }
     prune_.progress = [&](const std::string&, int64_t done, int64_t all) { bar.update(done, all); };
     return scan_.empty() ? prune_model(session, model) : scan_model(session, model);
   }
@@ -45,10 +62,16 @@ class Prune : public Command {
                              {"parameters", measured.cost.parameters},
                              {"macs", measured.cost.macs},
                              {"bytes", measured.cost.bytes}};
-    if (measured.metrics)
-      result["metrics"] = {
-          {"top1", measured.metrics->top1()}, {"top5", measured.metrics->top5()}, {"loss", measured.metrics->loss()}};
+    if (!measured.metrics.empty()) result["metrics"] = metrics_json(measured.metrics);
     return result;
+  }
+
+  Graph finetuned(Session& session, const Graph& graph) {
+    DataChoice choice = prune_.data;
+    choice.split = "train";
+    training_.train.epochs = finetune_;
+    training_.train.seed = prune_.seed;
+    return train_with_feedback(session, graph, choice.load(graph), training_, {.kind = "prune"}).graph;
   }
 
   nlohmann::json prune_model(Session& session, const Model& model) {
@@ -98,9 +121,9 @@ class Prune : public Command {
     int64_t kept = 0;
     for (const auto& group : result.groups) total += group.total, kept += group.kept;
     sizes.add({"channels", with_commas(total), with_commas(kept), share(kept, total)});
-    if (result.before.metrics)
-      sizes.add({"top-1", fmt::format("{:.4f}", result.before.metrics->top1()),
-                 fmt::format("{:.4f}", result.after.metrics->top1()), ""});
+    for (size_t i = 0; i < result.before.metrics.size(); ++i)
+      sizes.add({result.before.metrics[i].first, fmt::format("{:.4f}", result.before.metrics[i].second),
+                 fmt::format("{:.4f}", result.after.metrics[i].second), ""});
     session.print("{}\n{} written; {} in {:.2f} s\n", sizes.text(), output_, prune_.compensate, result.method_seconds);
   }
 
@@ -139,6 +162,8 @@ class Prune : public Command {
   std::string output_;
   std::string scan_;
   PruneOptions prune_;
+  int64_t finetune_ = 0;
+  TrainingOptions training_ = gentle_training();
   int64_t opset_ = 13;
   ModelOptions model_options_;
 };

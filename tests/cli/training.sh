@@ -87,6 +87,37 @@ check "names the place" "$(head -c 300 stderr)" grep -q "no run to go on with" s
 exits "--validation, --tensorboard, --log-every" 0 "${train[@]}" --validation 0.2 --patience 3 --tensorboard events --log-every 5 --runs runs -o v.onnx
 check "an event file" "there is none" test -s "$(echo events/*tfevents*)"
 
+# Pruning with fine-tuning, and the gate.
+exits "prune and fine-tune" 0 prune whole.onnx "${small[@]}" --channels 0.5 --round-to 1 --finetune 2 --batch 32 --threads 1 --runs runs -o tuned.onnx --json
+check "smaller, with metrics before and after" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.after.parameters < r.before.parameters && r.after.metrics.top1 > 0.3 ? 0 : 1)'
+exits "prune: a gate that holds" 0 prune whole.onnx "${small[@]}" --channels 0.5 --round-to 1 --max-drop 1 -o gate.onnx
+exits "prune: a gate that is missed" 5 prune whole.onnx "${small[@]}" --channels 0.9 --round-to 1 --compensate none --max-drop 0 -o missed.onnx
+check "writes nothing" "there is a file" test ! -e missed.onnx
+exits "prune --scan" 0 prune whole.onnx "${small[@]}" --scan scan.svg --round-to 1
+check "draws a plot" "there is none" grep -q "<svg" scan.svg
+exits "prune: fine-tuning without data" 2 prune whole.onnx --channels 0.5 --finetune 1 -o x.onnx
+
+# Sparsification.
+sparse=(sparsify --arch convnet-bn --width 0.25 "${small[@]}" --epochs 3 --batch 32 --threads 1 --runs sparse)
+for method in cs l0; do
+  exits "sparsify by $method" 0 "${sparse[@]}" --method $method --finetune 1 -o $method.onnx --masks $method.safetensors --json
+done
+for method in magnitude gmp imp imp-continued lr-rewind weight-rewind slimming; do
+  exits "sparsify by $method" 0 "${sparse[@]}" --method $method --sparsity 0.5 --rounds 2 --rewind 1 -o $method.onnx --json
+  check "$method removes half" "$(head -c 300 stdout)" node -e '
+    const r = JSON.parse(require("fs").readFileSync("stdout")), before = r.before.parameters, after = r.after;
+    process.exit(process.argv[1] === "slimming" ? (after.parameters < before ? 0 : 1) : Math.abs(after.sparsity - 0.5) < 0.001 ? 0 : 1)' $method
+done
+exits "sparsify a trained model" 0 sparsify whole.onnx "${small[@]}" --method magnitude --sparsity 0.9 --epochs 1 --finetune 1 --runs sparse -o nine.onnx --json
+check "zeros are exact" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(Math.abs(r.after.sparsity - 0.9) < 0.001 && r.groups.length === 3 ? 0 : 1)'
+exits "sparsify: a sparsity of one" 2 "${sparse[@]}" --method gmp --sparsity 1 -o x.onnx
+exits "sparsify: no sparsity named" 2 "${sparse[@]}" --method gmp -o x.onnx
+exits "sparsify: logits that keep everything" 2 "${sparse[@]}" --method cs --s-init 2 -o x.onnx
+exits "sparsify: a rewind after the end" 2 "${sparse[@]}" --method imp --rewind 9 -o x.onnx
+exits "sparsify: a glob that matches nothing" 2 "${sparse[@]}" --method cs --include 'nothing*' -o x.onnx
+
 # Rubbish.
 exits "no output named" 2 "${train[@]}" --runs runs
 exits "no architecture" 2 train "${small[@]}" -o x.onnx

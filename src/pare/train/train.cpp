@@ -13,8 +13,8 @@
 
 namespace pare {
 
-void TrainOptions::describe(OptionVisitor& options) {
-  options.field("epochs", epochs, "times over the training data");
+void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
+  if (with_epochs) options.field("epochs", epochs, "times over the training data");
   options.field("batch", batch, "images of a step");
   optimizer.describe(options);
   schedule.describe(options);

@@ -34,8 +34,8 @@ struct TrainOptions {
   int64_t patience = 0;            // epochs without a better validation after which the run ends; 0: never
   uint64_t seed = 0;
 
-  void describe(OptionVisitor& options);  // all but the seed
-  void check() const;                     // Error{usage}
+  void describe(OptionVisitor& options, bool with_epochs = true);  // all but the seed and the first epoch
+  void check() const;                                              // Error{usage}
 };
 
 // A step that was just done.

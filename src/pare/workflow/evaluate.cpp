@@ -189,7 +189,7 @@ std::vector<std::string> metric_names(bool multi_label) {
   return {"top1", "top5", "loss"};
 }
 
-std::vector<std::pair<std::string, double>> metrics_of(const Evaluation& evaluation, size_t m) {
+MetricList metrics_of(const Evaluation& evaluation, size_t m) {
   std::vector<double> values;
   if (evaluation.multi_label.empty()) {
     const auto& one = evaluation.models.at(m);
@@ -198,7 +198,7 @@ std::vector<std::pair<std::string, double>> metrics_of(const Evaluation& evaluat
     const auto& one = evaluation.multi_label.at(m);
     values = {one.sample_precision, one.class_precision, one.f1, one.macro_f1, one.loss};
   }
-  std::vector<std::pair<std::string, double>> result;
+  MetricList result;
   for (const auto& name : metric_names(!evaluation.multi_label.empty()))
     result.emplace_back(name, values[result.size()]);
   return result;

@@ -31,7 +31,8 @@ struct Evaluation {
 
 // The metrics of model m under their names, the one that matters most first: top1, top5, loss; or map, class-map, f1,
 // macro-f1, loss.
-std::vector<std::pair<std::string, double>> metrics_of(const Evaluation& evaluation, size_t m);
+using MetricList = std::vector<std::pair<std::string, double>>;
+MetricList metrics_of(const Evaluation& evaluation, size_t m);
 std::vector<std::string> metric_names(bool multi_label);
 
 // Error{shape} unless the model has one input, which takes the data's images.

@@ -40,14 +40,13 @@ FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options
 
   const Dataset data = options.data.load(models.front());
   const Evaluation parents = evaluate(models, data, {.ensemble = true, .progress = options.progress});
-  run.models.assign(parents.models.begin(), parents.models.end() - 1);
-  run.ensemble = parents.models.back();
+  for (size_t m = 0; m < models.size(); ++m) run.models.push_back(metrics_of(parents, m));
+  run.ensemble = metrics_of(parents, models.size());
   std::vector<Graph> results = run.result.aligned;
   results.push_back(run.result.fused);
-  Evaluation fused = evaluate(results, data, {.progress = options.progress});
-  run.fused = fused.models.back();
-  fused.models.pop_back();
-  run.aligned = std::move(fused.models);
+  const Evaluation fused = evaluate(results, data, {.progress = options.progress});
+  for (size_t m = 0; m + 1 < results.size(); ++m) run.aligned.push_back(metrics_of(fused, m));
+  run.fused = metrics_of(fused, results.size() - 1);
   return run;
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pare/fuse/fuse.h"
-#include "pare/metrics/accuracy.h"
 #include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
 
 namespace pare {
 
@@ -17,10 +17,10 @@ struct FuseRun {
   FusionResult result;
   // With data: accuracy of each model, of each as it is aligned, of the average of their predictions and of the fused
   // model.
-  std::vector<ClassificationMetrics> models;
-  std::vector<ClassificationMetrics> aligned;
-  std::optional<ClassificationMetrics> ensemble;
-  std::optional<ClassificationMetrics> fused;
+  std::vector<MetricList> models;
+  std::vector<MetricList> aligned;
+  MetricList ensemble;
+  MetricList fused;
   double fuse_seconds = 0;
   int64_t samples = 0;  // of the training part, used by alignment and repair
 };

@@ -262,7 +262,7 @@ Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& o
   const auto progress = [&](int64_t done, int64_t all) {
     if (options.progress) options.progress(what, done, all);
   };
-  result.metrics = evaluate({graph}, *data, {.progress = progress}).models.at(0);
+  result.metrics = metrics_of(evaluate({graph}, *data, {.progress = progress}), 0);
   return result;
 }
 
@@ -285,6 +285,8 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   for (int64_t step = 1; step <= options.steps; ++step) {
     if (options.steps > 1 && whole > 0 && whole < 1) budget.ratio = step_ratio(whole, step, options.steps);
     pruned = pruner.cut(pruned, budget);
+    if (!options.after_step) continue;
+    pruned = options.after_step(pruned, step);
   }
   PruneResult result = std::move(pruner.result());
   result.method_seconds = since(method_start) - result.image_seconds;
@@ -293,10 +295,11 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   result.graph = std::move(pruned);
   result.seconds = since(start);
   if (options.max_drop >= 0) {
-    const double drop = result.before.metrics->top1() - result.after.metrics->top1();
-    if (!(drop <= options.max_drop))
-      throw Error(ErrorKind::quality, "--max-drop", "top-1 falls from {:.4f} to {:.4f}, by more than {}",
-                  result.before.metrics->top1(), result.after.metrics->top1(), options.max_drop);
+    const auto& [name, had] = result.before.metrics.front();
+    const double has = result.after.metrics.front().second;
+    if (!(had - has <= options.max_drop))
+      throw Error(ErrorKind::quality, "--max-drop", "{} falls from {:.4f} to {:.4f}, by more than {}", name, had, has,
+                  options.max_drop);
   }
   return result;
 }
@@ -309,7 +312,7 @@ Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& s
   own.params = own.macs = -1;
   Scan result;
   const Dataset data = options.data.load(graph);
-  result.before = evaluate({graph}, data).models.at(0).top1();
+  result.before = metrics_of(evaluate({graph}, data), 0).front().second;
   const ChannelMap map = analyze_channels(graph, shapes);
   // One group at a time; the images are made once.
   Pruner pruner(own, shapes);
@@ -325,7 +328,7 @@ Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& s
         budget.layers = {group.name};
         const Graph cut = pruner.cut(graph, budget);
         curve.ratios.push_back(budget.ratio);
-        curve.top1.push_back(evaluate({cut}, data).models.at(0).top1());
+        curve.top1.push_back(metrics_of(evaluate({cut}, data), 0).front().second);
       } catch (const Error& error) {
         if (error.kind() != ErrorKind::usage) throw;
         reason = group.reason.empty() ? error.message() : group.reason;

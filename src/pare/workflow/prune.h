@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,9 @@
 #include "pare/compensate/compensate.h"
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
-#include "pare/metrics/accuracy.h"
 #include "pare/prune/budget.h"
 #include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
 
 namespace pare {
 
@@ -38,10 +37,12 @@ struct PruneOptions {
   int64_t distill_steps = 150;
   bool no_mirror = false;  // colour images are used mirrored as well unless this is set
 
-  double max_drop = -1;  // of top-1; below zero is not given
+  double max_drop = -1;  // of top-1 (multi-label: of mAP); below zero is not given
   DataChoice data;       // measured on before and after, where given; the training part is what methods learn from
 
   uint64_t seed = 0;
+  // Called after every step with the network so far, and gives that which goes on: fine-tuning.
+  std::function<Graph(const Graph& graph, int64_t step)> after_step;
   std::function<void(const std::string& what, int64_t done, int64_t all)> progress;
 
   void describe(OptionVisitor& options);
@@ -59,7 +60,7 @@ struct PrunedGroup {
 // A model's size and, where there is data, its accuracy.
 struct Measured {
   ModelCost cost;
-  std::optional<ClassificationMetrics> metrics;
+  MetricList metrics;  // none without data
 };
 
 struct PruneResult {
@@ -73,7 +74,7 @@ struct PruneResult {
   double image_seconds = 0;   // loading or making images
 };
 
-// Error{quality} when the top-1 accuracy falls by more than max_drop.
+// Error{quality} when the accuracy falls by more than max_drop.
 PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes = {});
 
 // Accuracy against the fraction removed, group by group, each cut alone.

@@ -18,8 +18,8 @@ namespace pare {
 
 namespace fs = std::filesystem;
 
-void TrainingOptions::describe(OptionVisitor& options) {
-  train.describe(options);
+void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
+  train.describe(options, with_epochs);
   options.field("label-smoothing", label_smoothing, "part of the target spread over all classes");
   options.field("validation", validation, "part of the training images held out to choose the epoch that is kept");
   options.field("runs", runs, "directory of the run directories");

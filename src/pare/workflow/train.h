@@ -23,7 +23,7 @@ struct TrainingOptions {
   bool resume = false;    // insist that there is a run to go on with
   bool fresh = false;     // forget an earlier one
 
-  void describe(OptionVisitor& options);
+  void describe(OptionVisitor& options, bool with_epochs = true);
 };
 
 struct TrainingJob {
