@@ -102,44 +102,47 @@ void Optimizer::step(TensorMap& raw, double lr, double gradient_scale,
   steps = steps.defined() ? steps + 1 : at::ones({}, at::kDouble);
   const auto count = steps.item<double>();
   for (auto& [name, w] : raw) {
-    at::Tensor g = w.grad();
-    if (!g.defined()) continue;
-    if (!w.is_non_overlapping_and_dense())
-      throw Error(ErrorKind::failed, name, "a trained tensor must lie densely in memory");
-    if (g.strides() != w.strides()) g = at::empty_like(w).copy_(g);
-    const ParameterSettings own = settings ? settings(name) : ParameterSettings{};
-    const double rate = lr * own.rate;
-    const double decay = own.decay && !(options_.decay_weights_only && w.dim() <= 1) ? options_.weight_decay : 0.0;
-    const bool by_sgd = options_.optimizer == "sgd" && !own.adam;
-    const bool decoupled = options_.optimizer == "adamw";
-    at::Tensor first = moment(by_sgd ? "velocity" : "first", name, w);
-    at::Tensor second = by_sgd ? at::Tensor() : moment("second", name, w);
-    AT_DISPATCH_FLOATING_TYPES(w.scalar_type(), "optimizer", [&] {
-      const auto as = [](double value) { return static_cast<scalar_t>(value); };
-      const SgdStep<scalar_t> sgd_step{
-          as(rate),           as(options_.momentum),         as(decay),
-          as(gradient_scale), as(options_.nesterov ? 1 : 0), as(options_.nesterov ? options_.momentum : 1)};
-      const AdamStep<scalar_t> adam_step{as(rate / (1 - std::pow(options_.beta1, count))),
-                                         as(options_.beta1),
-                                         as(options_.beta2),
-                                         as(options_.epsilon),
-                                         as(decoupled ? 0 : decay),
-                                         as(decoupled ? 1 - rate * decay : 1),
-                                         as(gradient_scale),
-                                         as(std::sqrt(1 - std::pow(options_.beta2, count)))};
-      auto* pw = w.data_ptr<scalar_t>();
-      const auto* pg = g.data_ptr<scalar_t>();
-      auto* pm = first.data_ptr<scalar_t>();
-      auto* pv = by_sgd ? nullptr : second.data_ptr<scalar_t>();
-      at::parallel_for(0, w.numel(), kGrain, [&](int64_t begin, int64_t end) {
-        if (by_sgd)
-          sgd(pw + begin, pg + begin, pm + begin, end - begin, sgd_step);
-        else
-          adam(pw + begin, pg + begin, pm + begin, pv + begin, end - begin, adam_step);
-      });
-    });
+    if (!w.grad().defined()) continue;
+    update(name, w, {.lr = lr, .scale = gradient_scale, .count = count},
+           settings ? settings(name) : ParameterSettings{});
     w.mutable_grad() = at::Tensor();
   }
+}
+
+void Optimizer::update(const std::string& name, const at::Tensor& w, const Step& step, const ParameterSettings& own) {
+  if (!w.is_non_overlapping_and_dense())
+    throw Error(ErrorKind::failed, name, "a trained tensor must lie densely in memory");
+  const at::Tensor g = w.grad().strides() == w.strides() ? w.grad() : at::empty_like(w).copy_(w.grad());
+  const double rate = step.lr * own.rate;
+  const double decay = own.decay && !(options_.decay_weights_only && w.dim() <= 1) ? options_.weight_decay : 0.0;
+  const bool by_sgd = options_.optimizer == "sgd" && !own.adam;
+  const bool decoupled = options_.optimizer == "adamw";
+  const at::Tensor first = moment(by_sgd ? "velocity" : "first", name, w);
+  const at::Tensor second = by_sgd ? at::Tensor() : moment("second", name, w);
+  AT_DISPATCH_FLOATING_TYPES(w.scalar_type(), "optimizer", [&] {
+    const auto as = [](double value) { return static_cast<scalar_t>(value); };
+    const SgdStep<scalar_t> sgd_step{
+        as(rate),       as(options_.momentum),         as(decay),
+        as(step.scale), as(options_.nesterov ? 1 : 0), as(options_.nesterov ? options_.momentum : 1)};
+    const AdamStep<scalar_t> adam_step{as(rate / (1 - std::pow(options_.beta1, step.count))),
+                                       as(options_.beta1),
+                                       as(options_.beta2),
+                                       as(options_.epsilon),
+                                       as(decoupled ? 0 : decay),
+                                       as(decoupled ? 1 - rate * decay : 1),
+                                       as(step.scale),
+                                       as(std::sqrt(1 - std::pow(options_.beta2, step.count)))};
+    auto* pw = w.data_ptr<scalar_t>();
+    const auto* pg = g.data_ptr<scalar_t>();
+    auto* pm = first.data_ptr<scalar_t>();
+    auto* pv = by_sgd ? nullptr : second.data_ptr<scalar_t>();
+    at::parallel_for(0, w.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      if (by_sgd)
+        sgd(pw + begin, pg + begin, pm + begin, end - begin, sgd_step);
+      else
+        adam(pw + begin, pg + begin, pm + begin, pv + begin, end - begin, adam_step);
+    });
+  });
 }
 
 double gradient_norm(const TensorMap& raw) {

@@ -46,6 +46,12 @@ class Optimizer {
   void restore(TensorMap state) { state_ = std::move(state); }
 
  private:
+  struct Step {
+    double lr = 0;
+    double scale = 1;
+    double count = 0;  // this one included
+  };
+  void update(const std::string& name, const at::Tensor& w, const Step& step, const ParameterSettings& own);
   at::Tensor& moment(const std::string& kind, const std::string& name, const at::Tensor& like);
 
   OptimizerOptions options_;
