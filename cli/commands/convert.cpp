@@ -1,8 +1,7 @@
 #include "command.h"
+#include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
-#include "pare/core/file.h"
-#include "pare/core/version.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/pipeline.h"
 #include "pare/workflow/model.h"
@@ -31,12 +30,8 @@ class Convert : public Command {
     for (const auto& note : model.notes) session.say("note: {}\n", note);
     Pipeline pipeline;
     if (fold_) model.graph = pipeline.run("fold_batch_norm", fold_batch_norm, model.graph);
-    model.graph.metadata["pare.version"] = kVersion;
-    model.graph.metadata["pare.recipe"] = session.recipe.dump();
-    if (!model_.empty()) model.graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
-    const int64_t opset = opset_ != 0 ? opset_ : model.graph.source_opset != 0 ? model.graph.source_opset : 13;
-    const auto notes = save_model(model.graph, output_, {.opset = opset, .force = session.common.force});
-    for (const auto& note : notes) session.say("note: {}\n", note);
+    const auto notes =
+        write_model(session, model.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     const ModelCost cost = cost_of(model.graph);
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output_));
     session.print("{}: {} nodes, {} parameters, {} bytes\n", output_, model.graph.nodes.size(),

@@ -2,10 +2,9 @@
 
 #include "command.h"
 #include "metrics.h"
+#include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
-#include "pare/core/file.h"
-#include "pare/core/version.h"
 #include "pare/workflow/fuse.h"
 #include "pare/workflow/model.h"
 
@@ -37,26 +36,19 @@ class Fuse : public Command {
     run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
     choose_target();
     std::vector<Graph> graphs;
-    std::vector<std::string> hashes;
     for (const auto& path : models_) {
       Model model = load_model(path, model_options_, run_.fuse.seed);
       for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
       graphs.push_back(std::move(model.graph));
-      hashes.push_back(sha256_of_file(path));
     }
     Progress bar("evaluating", session.common.verbosity());
     run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
     FuseRun done = run_fuse(graphs, run_);
-    Graph& fused = done.result.fused;
-    fused.metadata["pare.version"] = kVersion;
-    fused.metadata["pare.recipe"] = session.recipe.dump();
-    fused.metadata["pare.input_sha256"] = fmt::format("{}", fmt::join(hashes, " "));
     if (!plans_.empty()) {
       const size_t count = write_plans(done.result, static_cast<size_t>(run_.fuse.reference), plans_);
       session.say("{} plans in {}\n", count, plans_);
     }
-    for (const auto& note : save_model(fused, output_, {.force = session.common.force}))
-      session.say("note: {}\n", note);
+    write_model(session, done.result.fused, output_, models_, {.force = session.common.force});
     return report(session, graphs, done);
   }
 

@@ -1,9 +1,9 @@
 #include "pare/workflow/prune.h"
 #include "command.h"
 #include "metrics.h"
+#include "output.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
 #include "pare/workflow/line_plot.h"
 #include "pare/workflow/model.h"
 #include "training.h"
@@ -77,12 +77,7 @@ class Prune : public Command {
   nlohmann::json prune_model(Session& session, const Model& model) {
     PruneResult result = prune(model.graph, prune_, model_options_.shapes());
     for (const auto& note : result.notes) session.say("note: {}\n", note);
-    result.graph.metadata["pare.version"] = kVersion;
-    result.graph.metadata["pare.recipe"] = session.recipe.dump();
-    if (!model_.empty()) result.graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
-    const int64_t opset = opset_ != 0 ? opset_ : model.graph.source_opset != 0 ? model.graph.source_opset : 13;
-    for (const auto& note : save_model(result.graph, output_, {.opset = opset, .force = session.common.force}))
-      session.say("note: {}\n", note);
+    write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     print(session, result);
     auto groups = nlohmann::json::array();
     for (const auto& group : result.groups)

@@ -1,11 +1,11 @@
 #include <chrono>
-#include <cmath>
 
 #include "command.h"
+#include "metrics.h"
+#include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
@@ -51,22 +51,13 @@ class Sparsify : public Command {
     };
     const SparsifyResult result = sparsify(model.graph, !model_.empty(), data, sparsify_, trainer);
     for (const auto& note : result.notes) session.say("note: {}\n", note);
-    save(session, result);
+    write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     return report(session, model.graph, result, seconds.count());
   }
 
  private:
-  void save(Session& session, const SparsifyResult& result) const {
-    Graph graph = result.graph;
-    graph.metadata["pare.version"] = kVersion;
-    graph.metadata["pare.recipe"] = session.recipe.dump();
-    if (!model_.empty()) graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
-    for (const auto& note : save_model(graph, output_, {.opset = opset_, .force = session.common.force}))
-      session.say("note: {}\n", note);
-    if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
-  }
-
   nlohmann::json report(Session& session, const Graph& before, const SparsifyResult& result, double seconds) const {
     std::vector<Graph> graphs = {before};
     for (const auto& round : result.rounds) graphs.push_back(round.graph);

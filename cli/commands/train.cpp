@@ -2,10 +2,9 @@
 #include <filesystem>
 
 #include "command.h"
+#include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
-#include "pare/core/file.h"
-#include "pare/core/version.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
@@ -47,20 +46,12 @@ class Train : public Command {
     if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
       session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
     else
-      save(session, outcome.graph);
+      write_model(session, outcome.graph, output_, {model_}, {.opset = opset_, .force = true});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     return report(session, outcome, seconds.count());
   }
 
  private:
-  void save(Session& session, Graph graph) const {
-    graph.metadata["pare.version"] = kVersion;
-    graph.metadata["pare.recipe"] = session.recipe.dump();
-    if (!model_.empty()) graph.metadata["pare.input_sha256"] = sha256_of_file(model_);
-    for (const auto& note : save_model(graph, output_, {.opset = opset_, .force = true}))
-      session.say("note: {}\n", note);
-  }
-
   nlohmann::json report(Session& session, const TrainingOutcome& outcome, double seconds) const {
     const ModelCost cost = cost_of(outcome.graph);
     const auto& history = outcome.state.history;

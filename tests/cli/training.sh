@@ -118,6 +118,22 @@ exits "sparsify: logits that keep everything" 2 "${sparse[@]}" --method cs --s-i
 exits "sparsify: a rewind after the end" 2 "${sparse[@]}" --method imp --rewind 9 -o x.onnx
 exits "sparsify: a glob that matches nothing" 2 "${sparse[@]}" --method cs --include 'nothing*' -o x.onnx
 
+# Tickets: two searches in two processes, collected; the same again is done already.
+tickets=(tickets --arch convnet-bn --width 0.25 "${small[@]}" --epochs 2 --batch 32 --threads 1 --rewind 1 --runs tickets)
+exits "tickets" 0 "${tickets[@]}" --s-init=-0.05,0 --rounds 2 --processes 2 -o found --transfer fashion-mnist:small --json
+check "four candidates and the best named" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout"));
+  process.exit(r.tickets.length === 4 && r.best_performing >= 0 && r.transfer.length >= 2 && r.tickets[1].sparsity >= r.tickets[0].sparsity ? 0 : 1)'
+check "each kept" "they are not" test "$(find found -name 'ticket-*.safetensors' | wc -l)" -eq 4
+runs=$(find tickets -name state.safetensors | wc -l)
+exits "tickets again" 0 "${tickets[@]}" --s-init=-0.05,0 --rounds 2 -o found --json
+check "trains nothing" "new runs" test "$(find tickets -name state.safetensors | wc -l)" -eq "$((runs))"
+exits "tickets by imp" 0 "${tickets[@]}" --method imp --rounds 2 -o imp --json
+check "20 % a round" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(Math.abs(r.tickets[1].sparsity - 0.36) < 0.001 ? 0 : 1)'
+exits "tickets by another method" 2 "${tickets[@]}" --method gmp --sparsity 0.5 -o x
+exits "tickets: an impossible part" 2 "${tickets[@]}" --part 3/2 -o x
+
 # Rubbish.
 exits "no output named" 2 "${train[@]}" --runs runs
 exits "no architecture" 2 train "${small[@]}" -o x.onnx

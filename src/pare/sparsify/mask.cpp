@@ -250,7 +250,7 @@ TensorMap nonzero_masks(const Graph& graph, const std::vector<std::string>& name
   return masks;
 }
 
-void write_masks(const std::filesystem::path& path, const MaskFile& file) {
+NamedTensors packed_masks(const MaskFile& file) {
   NamedTensors content;
   nlohmann::json shapes;
   for (const auto& [name, mask] : file.masks) {
@@ -262,7 +262,11 @@ void write_masks(const std::filesystem::path& path, const MaskFile& file) {
     shapes[name] = mask.sizes().vec();
   }
   content.metadata = {{"pare.masks", shapes.dump()}, {"pare.recipe", file.recipe}};
-  write_safetensors(path, content);
+  return content;
+}
+
+void write_masks(const std::filesystem::path& path, const MaskFile& file) {
+  write_safetensors(path, packed_masks(file));
 }
 
 MaskFile read_masks(const std::filesystem::path& path) {

@@ -11,6 +11,7 @@
 
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
+#include "pare/io/named_tensors.h"
 
 namespace pare {
 
@@ -70,6 +71,7 @@ struct MaskFile {
   TensorMap masks;
   std::string recipe;  // JSON: the method and its options
 };
+NamedTensors packed_masks(const MaskFile& file);
 void write_masks(const std::filesystem::path& path, const MaskFile& file);
 MaskFile read_masks(const std::filesystem::path& path);
 

@@ -105,8 +105,14 @@ class Sparsifier {
     return outcome;
   }
 
+  std::vector<int64_t> early_epochs() const {
+    return options_.rewind > 0 ? std::vector<int64_t>{options_.rewind} : none();
+  }
+  static std::vector<int64_t> none() { return {}; }
+
   void finish_round(const std::string& name) {
-    result_.rounds.push_back({name, sparsity_of(graph_, result_.masks), masked(graph_, result_.masks), epochs_});
+    result_.rounds.push_back(
+        {name, sparsity_of(graph_, result_.masks), masked(graph_, result_.masks), result_.masks, epochs_});
   }
 
   TensorMap by_magnitude(double sparsity) const {
@@ -134,7 +140,12 @@ class Sparsifier {
     TensorMap start;
     for (int64_t round = 1; round <= options_.rounds; ++round) {
       ContinuousSparsification method(cs, names_, start);
-      const TrainingOutcome outcome = train(fmt::format("round {}", round), graph_, options_.training, &method);
+      const TrainingOutcome outcome = train(fmt::format("round {}", round), graph_, options_.training, &method,
+                                            round == 1 ? early_epochs() : none());
+      if (round == 1) {
+        result_.early = options_.rewind > 0 ? outcome.after_epoch(options_.rewind) : graph_;
+        for (const auto& name : names_) result_.early.tensors[name] = result_.early.tensor(name) * method.rescale();
+      }
       const TensorMap logits = method.logits(outcome.state.raw);
       TensorMap masks = ContinuousSparsification::masks(logits);
       if (options_.sparsity >= 0) {
@@ -218,10 +229,10 @@ class Sparsifier {
     const Graph initial = graph_;
     TrainingOptions training = options_.training;
     const bool early = between == Between::rewound_weights && options_.rewind > 0;
-    const TrainingOutcome dense = train("dense", graph_, training, nullptr,
-                                        early ? std::vector<int64_t>{options_.rewind} : std::vector<int64_t>{});
+    const TrainingOutcome dense = train("dense", graph_, training, nullptr, early ? early_epochs() : none());
     graph_ = dense.graph;
     const Graph rewound = early ? dense.after_epoch(options_.rewind) : initial;
+    result_.early = rewound;
     for (int64_t round = 1; round <= options_.rounds; ++round) {
       result_.masks = by_magnitude(sparsity_after(round));
       FixedMask method(result_.masks);
@@ -237,9 +248,7 @@ class Sparsifier {
     TrainingOptions training = options_.training;
     Graph then = graph_;
     if (!trained_) {
-      const TrainingOutcome dense =
-          train("dense", graph_, training, nullptr,
-                weights && options_.rewind > 0 ? std::vector<int64_t>{options_.rewind} : std::vector<int64_t>{});
+      const TrainingOutcome dense = train("dense", graph_, training, nullptr, weights ? early_epochs() : none());
       if (weights && options_.rewind > 0) then = dense.after_epoch(options_.rewind);
       graph_ = dense.graph;
     }

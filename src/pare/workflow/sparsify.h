@@ -44,7 +44,8 @@ struct SparsifyOptions {
 struct SparsifyRound {
   std::string name;  // "round 1", "fine-tuning"
   SparsityReport sparsity;
-  Graph graph;         // with exact zeros
+  Graph graph;  // with exact zeros
+  TensorMap masks;
   int64_t epochs = 0;  // trained so far, all rounds together
 };
 
@@ -53,6 +54,8 @@ struct SparsifyResult {
   TensorMap masks;
   std::vector<SparsifyRound> rounds;
   std::vector<std::string> notes;
+  // cs, imp: the network after epoch `rewind` of the first run, scaled as a ticket needs it; else undefined.
+  Graph early;
 };
 
 // How a round is trained: run_training, or with feedback.

@@ -1,0 +1,187 @@
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "command.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/workflow/tickets.h"
+#include "training.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Tickets : public Command {
+ public:
+  std::string_view name() const override { return "tickets"; }
+  std::string_view summary() const override { return "Search for lottery tickets: sparse networks that train as well"; }
+
+  void describe(OptionVisitor& options) override {
+    model_options_.describe(options);
+    data_.describe(options);
+    options.field("output", output_, "directory for the tickets and their table, made if it is not there");
+    options.field("transfer", transfer_, "also train the tickets that are named on this data");
+    options.field("processes", processes_, "search in so many processes at once");
+    options.field("part", part_, "I/N: only the I-th of N parts, without collecting (what --processes starts)");
+    sparsify_.describe(options);
+  }
+
+  nlohmann::json run(Session& session) override {
+    const auto start = std::chrono::steady_clock::now();
+    if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name a directory for the tickets");
+    if (model_options_.arch.empty()) throw Error(ErrorKind::usage, "--arch", "name an architecture");
+    if (processes_ < 1) throw Error(ErrorKind::usage, "--processes", "expected at least 1, found {}", processes_);
+    const TicketPart part = parsed_part();
+    sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
+    SparsifyOptions checked = sparsify_;
+    if (checked.s_init.size() > 1) checked.s_init.resize(1);
+    checked.check(false);
+    const Model model = load_for_training(session, "", model_options_, data_);
+    DataChoice choice = data_;
+    choice.split = "train";
+    const Dataset data = choice.load(model.graph);
+    if (processes_ > 1 && part.of == 1) search_in_parts(session);
+    const Trainer trainer = [&](const Graph& graph, const Dataset& set, const TrainingOptions& options,
+                                TrainingJob job) {
+      session.say("{}\n", nlohmann::json::parse(job.definition)["what"].get<std::string>());
+      return train_with_feedback(session, graph, set, options, std::move(job));
+    };
+    const auto measure = [&](const Graph& graph) { return test_metrics(data_, {graph}).at(0).front().second; };
+    const TicketSearch search = search_tickets(model.graph, data, sparsify_, trainer, measure, part);
+    if (part.of > 1) return {{"part", part_}};
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    nlohmann::json result = report(session, search, seconds.count());
+    write(session, search, model.graph, result);
+    if (!transfer_.empty()) result["transfer"] = transferred(session, search, trainer);
+    return result;
+  }
+
+ private:
+  TicketPart parsed_part() const {
+    if (part_.empty()) return {};
+    TicketPart part;
+    if (std::sscanf(part_.c_str(), "%ld/%ld", &part.index, &part.of) != 2 || part.of < 2 || part.index < 0 ||
+        part.index >= part.of)
+      throw Error(ErrorKind::usage, "--part", "expected I/N with I < N, found {}", part_);
+    return part;
+  }
+
+  // Each part in a process of its own, one thread each; a part that fails is searched again by the one that collects.
+  void search_in_parts(Session& session) const {
+    std::vector<pid_t> children;
+    for (int64_t i = 0; i < processes_; ++i) {
+      std::vector<std::string> arguments = own_arguments();
+      arguments.insert(arguments.end(), {"--part", fmt::format("{}/{}", i, processes_), "--quiet"});
+      std::vector<char*> raw;
+      for (auto& argument : arguments) raw.push_back(argument.data());
+      raw.push_back(nullptr);
+      pid_t child = 0;
+      if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, raw.data(), environ) == 0)
+        children.push_back(child);
+    }
+    session.say("searching in {} processes\n", children.size());
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      if (status != 0) session.say("note: a part ended with status {}; it is searched again here\n", status);
+    }
+  }
+
+  // The command line of this process, without what a part must not repeat.
+  static std::vector<std::string> own_arguments() {
+    std::ifstream in("/proc/self/cmdline", std::ios::binary);
+    std::vector<std::string> arguments;
+    for (std::string word; std::getline(in, word, '\0');) {
+      if (word == "--json" || word == "--quiet" || word == "-q" || word == "--verbose" || word == "-v") continue;
+      arguments.push_back(word);
+    }
+    return arguments;
+  }
+
+  nlohmann::json report(Session& session, const TicketSearch& search, double seconds) const {
+    Table table({"ticket", "sparsity", "of all parameters", "metric", "search epochs", ""});
+    table.add({"dense", "0.00 %", "0.00 %", fmt::format("{:.4f}", search.dense), "0", ""});
+    auto list = nlohmann::json::array();
+    for (size_t i = 0; i < search.tickets.size(); ++i) {
+      const Ticket& ticket = search.tickets[i];
+      for (const auto& note : ticket.notes) session.say("note: {}: {}\n", ticket.name, note);
+      std::string what = search.sparsest_matching == i ? "sparsest matching" : "";
+      if (search.best == i) what += what.empty() ? "best performing" : ", best performing";
+      table.add({ticket.name, fmt::format("{:.2f} %", 100 * ticket.sparsity.over_masked()),
+                 fmt::format("{:.2f} %", 100 * ticket.sparsity.over_parameters()), fmt::format("{:.4f}", ticket.metric),
+                 std::to_string(ticket.search_epochs), what});
+      list.push_back({{"name", ticket.name},
+                      {"sparsity", ticket.sparsity.over_masked()},
+                      {"sparsity_all", ticket.sparsity.over_parameters()},
+                      {"metric", ticket.metric},
+                      {"search_epochs", ticket.search_epochs}});
+    }
+    session.print("{}", table.text());
+    if (!search.sparsest_matching) session.print("no ticket matches the dense network\n");
+    nlohmann::json result = {{"dense", search.dense}, {"tickets", list}, {"seconds", {{"total", seconds}}}};
+    if (search.sparsest_matching) result["sparsest_matching"] = *search.sparsest_matching;
+    if (search.best) result["best_performing"] = *search.best;
+    return result;
+  }
+
+  void write(Session& session, const TicketSearch& search, const Graph& initial, const nlohmann::json& result) const {
+    std::error_code failed;
+    std::filesystem::create_directories(output_, failed);
+    if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
+    for (size_t i = 0; i < search.tickets.size(); ++i)
+      write_ticket(std::filesystem::path(output_) / fmt::format("ticket-{}.safetensors", i), search.tickets[i], initial,
+                   session.recipe.dump());
+    write_file_atomically(std::filesystem::path(output_) / "tickets.json",
+                          [&](std::ostream& out) { out << result.dump(2) << "\n"; });
+  }
+
+  // The named tickets on the other data, beside the dense network there.
+  nlohmann::json transferred(Session& session, const TicketSearch& search, const Trainer& trainer) {
+    DataChoice other = data_;
+    other.data = transfer_;
+    other.mean.clear();
+    other.std.clear();
+    ModelOptions options = model_options_;
+    options.image.clear();
+    options.classes = ModelOptions{}.classes;
+    const Model network = load_for_training(session, "", options, other);
+    DataChoice choice = other;
+    choice.split = "train";
+    const Dataset data = choice.load(network.graph);
+    Table table({"on " + transfer_, "sparsity", "metric"});
+    auto list = nlohmann::json::array();
+    const auto add = [&](const std::string& ticket, double sparsity, const Graph& graph) {
+      const double metric = test_metrics(other, {graph}).at(0).front().second;
+      table.add({ticket, fmt::format("{:.2f} %", 100 * sparsity), fmt::format("{:.4f}", metric)});
+      list.push_back({{"name", ticket}, {"sparsity", sparsity}, {"metric", metric}});
+    };
+    TrainingJob job{.kind = "ticket", .definition = R"({"what":"dense"})"};
+    add("dense", 0, trainer(network.graph, data, sparsify_.training, std::move(job)).graph);
+    for (const auto& index : {search.sparsest_matching, search.best}) {
+      if (!index) continue;
+      const Ticket& ticket = search.tickets[*index];
+      add(ticket.name, ticket.sparsity.over_masked(), transfer_ticket(ticket, network.graph, data, sparsify_, trainer));
+    }
+    session.print("\n{}", table.text());
+    return list;
+  }
+
+  ModelOptions model_options_;
+  DataChoice data_;
+  std::string output_;
+  std::string transfer_;
+  int64_t processes_ = 1;
+  std::string part_;
+  SparsifyOptions sparsify_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_tickets() { return std::make_unique<Tickets>(); }
+
+}  // namespace pare::cli
