@@ -52,7 +52,7 @@ exits "eval of several models and their ensemble" 0 eval whole.onnx whole.onnx -
 check "three rows" "$(head -c 300 stdout)" node -e 'process.exit(JSON.parse(require("fs").readFileSync("stdout")).models.length === 3 ? 0 : 1)'
 
 # Killed after various times, as often as it takes, then run to its end.
-for delay in 0.3 0.5 0.7 1.0; do
+for delay in 0.2 0.3 0.45 0.7; do
   killed=0
   for _ in 1 2 3 4 5 6; do
     "$pare" "${train[@]}" --runs "killed-$delay" -q -o "killed-$delay.onnx" >/dev/null 2>&1 &

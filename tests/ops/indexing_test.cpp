@@ -20,6 +20,11 @@ TEST(Indexing, OutOfRangeIndicesAreErrors) {
   EXPECT_EQ(error_kind("Gather", {x, reals({0})}), "format");
 }
 
+TEST(Indexing, BackwardsOverAnEmptyAxisIsEmpty) {
+  const auto y = run("Slice", {at::ones({0, 2}), ints({-1}), ints({INT64_MIN}), ints({0}), ints({-1})})[0];
+  EXPECT_EQ(y.sizes(), (std::vector<int64_t>{0, 2}));
+}
+
 TEST(Indexing, ShapesThatDoNotFitAreErrors) {
   const auto x = distinct({3, 4});
   EXPECT_EQ(error_kind("Gather", {at::ones({}), ints({0})}), "shape");

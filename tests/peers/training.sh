@@ -30,5 +30,5 @@ parity() {
 
 parity lenet-300-100 fashion-mnist 64 0.01 --mean 0.5 --std 0.5
 parity lenet-5 fashion-mnist 64 0.002 --mean 0.5 --std 0.5
-parity resnet20 cifar10 64 0.002 --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616
+parity resnet20 cifar10 64 0.0002 --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616
 exit $failed

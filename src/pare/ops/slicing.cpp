@@ -40,6 +40,7 @@ std::vector<Range> ranges_of(const Context& context, const Shape& dims) {
     const int64_t step = steps[i];
     if (step == 0) throw Error(ErrorKind::format, describe(node), "a step is 0");
     const auto bound = [&](int64_t at, int64_t low, int64_t high) {
+      if (high < low) return low;  // backwards over an empty axis
       return std::clamp(at < 0 ? std::max(at, -extent - 1) + extent : at, low, high);
     };
     Range range{axis, bound(starts[i], 0, step > 0 ? extent : extent - 1), step, 0};

@@ -1,4 +1,5 @@
-// MaxPool(Relu(x)) = Relu(MaxPool(x)): the same values and the same gradients, with a fraction of the elements to rectify.
+// MaxPool(Relu(x)) = Relu(MaxPool(x)): the same values and the same gradients, with a fraction of the elements to
+// rectify.
 #pragma once
 
 #include <set>
