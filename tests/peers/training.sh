@@ -1,6 +1,7 @@
 #!/bin/bash
 # The same 100 steps in pare and in PyTorch eager: architecture, initial weights, order of the images, SGD with momentum
-# and weight decay. Every loss agrees to 1e-3 relative. $PARE is the program (build/release/pare).
+# and weight decay. Every loss agrees to 1e-3 relative. Learning rates are small because training amplifies rounding: at
+# 0.0002 PyTorch's own losses of ResNet-20 differ by 3.3e-3 between one thread and two. $PARE is the program (build/release/pare).
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 pare=$(readlink -f "${PARE:-$root/build/release/pare}")
@@ -30,5 +31,5 @@ parity() {
 
 parity lenet-300-100 fashion-mnist 64 0.01 --mean 0.5 --std 0.5
 parity lenet-5 fashion-mnist 64 0.002 --mean 0.5 --std 0.5
-parity resnet20 cifar10 64 0.0002 --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616
+parity resnet20 cifar10 64 0.00005 --mean 0.4914,0.4822,0.4465 --std 0.2470,0.2435,0.2616
 exit $failed
