@@ -63,7 +63,7 @@ void Progress::clear() {
   shown_ = false;
 }
 
-void Progress::update(int64_t done, int64_t all, const std::string& note) {
+void Progress::update(int64_t done, int64_t all, const std::function<std::string()>& note) {
   const auto now = std::chrono::steady_clock::now();
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   if (!enabled_ || elapsed < 1.0 || now - last_ < std::chrono::milliseconds(100) || done <= 0 || all <= 0) return;
@@ -71,7 +71,7 @@ void Progress::update(int64_t done, int64_t all, const std::string& note) {
   shown_ = true;
   const auto filled = static_cast<size_t>(30 * done / all);
   fmt::print(stderr, "\r{} [{}{}] {}/{}{}{}  {:.0f} s left\033[K", what_, std::string(filled, '#'),
-             std::string(30 - filled, '.'), done, all, note.empty() ? "" : "  ", note,
+             std::string(30 - filled, '.'), done, all, note ? "  " : "", note ? note() : "",
              elapsed / static_cast<double>(done) * static_cast<double>(all - done));
   std::fflush(stderr);
 }

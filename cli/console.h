@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,14 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A bar on a terminal, from one second on; nothing elsewhere.
+// A bar on a terminal, from one second on; nothing elsewhere. A note is asked for only when it is drawn.
 class Progress {
  public:
   Progress(std::string what, Verbosity verbosity);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void update(int64_t done, int64_t all, const std::string& note = {});
+  void update(int64_t done, int64_t all, const std::function<std::string()>& note = {});
   void clear();  // before other text
 
  private:

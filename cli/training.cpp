@@ -29,14 +29,16 @@ std::string epoch_text(const EpochReport& report, int64_t epochs, double left) {
 
 TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const Dataset& data,
                                     const TrainingOptions& options, TrainingJob job) {
+  if (!job.what.empty()) session.say("{}\n", job.what);
   const InterruptWatch watch;
   const int64_t epochs = options.train.epochs;
   Progress bar("training", session.common.verbosity());
   job.on_step = [&](const StepReport& report) {
-    const auto samples = static_cast<double>(report.sums.samples);
-    bar.update(report.at.step, report.at.steps,
-               fmt::format("epoch {}/{}  loss {:.4f}  {:.0f} images/s", report.epoch, epochs,
-                           report.sums.loss / samples, samples / std::max(report.sums.seconds, 1e-9)));
+    bar.update(report.at.step, report.at.steps, [&] {
+      const auto samples = static_cast<double>(report.sums.samples);
+      return fmt::format("epoch {}/{}  loss {:.4f}  {:.0f} images/s", report.epoch, epochs, report.sums.loss / samples,
+                         samples / std::max(report.sums.seconds, 1e-9));
+    });
   };
   job.on_epoch = [&](const EpochReport& report) {
     bar.clear();
@@ -54,10 +56,12 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   }
 }
 
-Model load_for_training(Session& session, const std::string& path, ModelOptions& options, const DataChoice& data) {
+TrainingInput load_for_training(Session& session, const std::string& path, ModelOptions& options,
+                                const DataChoice& data) {
+  DataChoice choice = data;
+  choice.split = "train";
   if (path.empty()) {
-    DataChoice sample = data;
-    sample.split = "train";
+    DataChoice sample = choice;
     sample.limit = 1;
     const Dataset one = sample.load({});
     if (options.image.empty()) options.image = {one.channels(), one.height(), one.width()};
@@ -65,21 +69,32 @@ Model load_for_training(Session& session, const std::string& path, ModelOptions&
   }
   Model model = load_model(path, options, static_cast<uint64_t>(session.common.seed));
   for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-  return model;
+  Dataset images = choice.load(model.graph);
+  return {std::move(model), std::move(images)};
 }
 
-std::vector<MetricList> test_metrics(const DataChoice& choice, const std::vector<Graph>& models) {
+Trainer trainer_with_feedback(Session& session) {
+  return [&session](const Graph& graph, const Dataset& data, const TrainingOptions& options, TrainingJob job) {
+    return train_with_feedback(session, graph, data, options, std::move(job));
+  };
+}
+
+std::optional<Dataset> test_split(const DataChoice& choice, const Graph& model) {
   DataChoice test = choice;
   test.split = "test";
   test.limit = 0;
-  Dataset data;
   try {
-    data = test.load(models.front());
+    return test.load(model);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::file) throw;
-    return {};
+    return std::nullopt;
   }
-  const Evaluation evaluation = evaluate(models, data);
+}
+
+std::vector<MetricList> test_metrics(const DataChoice& choice, const std::vector<Graph>& models) {
+  const auto data = test_split(choice, models.front());
+  if (!data) return {};
+  const Evaluation evaluation = evaluate(models, *data);
   std::vector<MetricList> metrics;
   for (size_t m = 0; m < models.size(); ++m) metrics.push_back(metrics_of(evaluation, m));
   return metrics;

@@ -2,10 +2,13 @@
 // state first.
 #pragma once
 
+#include <optional>
+
 #include "command.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
+#include "pare/workflow/sparsify.h"
 #include "pare/workflow/train.h"
 
 namespace pare::cli {
@@ -15,7 +18,18 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
 
 // The model at `path`, or, where that is empty, the architecture's initial values for the data's images and classes
 // unless the options say otherwise (they are filled in).
-Model load_for_training(Session& session, const std::string& path, ModelOptions& options, const DataChoice& data);
+struct TrainingInput {
+  Model model;
+  Dataset data;  // the training split
+};
+TrainingInput load_for_training(Session& session, const std::string& path, ModelOptions& options,
+                                const DataChoice& data);
+
+// train_with_feedback for methods that train in several stages.
+Trainer trainer_with_feedback(Session& session);
+
+// The test split as the model takes it; nothing where the data has none.
+std::optional<Dataset> test_split(const DataChoice& data, const Graph& model);
 
 // The metrics of each model on the test split; nothing where the data has none.
 std::vector<MetricList> test_metrics(const DataChoice& data, const std::vector<Graph>& models);

@@ -1,5 +1,6 @@
 #include "pare/workflow/localize.h"
 #include "command.h"
+#include "metrics.h"
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/model.h"
@@ -57,12 +58,7 @@ class Localize : public Command {
                  number(l.cosine.mean()), number(l.rank_correlation.mean())});
       nlohmann::json entry = {{"model", models_[m]},
                               {"layer", l.layer},
-                              {"metrics",
-                               {{"map", l.classification.sample_precision},
-                                {"class-map", l.classification.class_precision},
-                                {"f1", l.classification.f1},
-                                {"macro-f1", l.classification.macro_f1},
-                                {"loss", l.classification.loss}}},
+                              {"metrics", metrics_json(metrics_of(l.classification))},
                               {"predicted", pairs(l.predicted)},
                               {"present", pairs(l.present)},
                               {"cosine", l.cosine.mean()},

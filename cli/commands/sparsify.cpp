@@ -40,16 +40,9 @@ class Sparsify : public Command {
     if (!masks_.empty()) check_writable(masks_, session.common.force);
     sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
     sparsify_.check(!model_.empty());
-    const Model model = load_for_training(session, model_, model_options_, data_);
-    DataChoice choice = data_;
-    choice.split = "train";
-    const Dataset data = choice.load(model.graph);
-    const Trainer trainer = [&](const Graph& graph, const Dataset& set, const TrainingOptions& options,
-                                TrainingJob job) {
-      session.say("{}\n", nlohmann::json::parse(job.definition)["what"].get<std::string>());
-      return train_with_feedback(session, graph, set, options, std::move(job));
-    };
-    const SparsifyResult result = sparsify(model.graph, !model_.empty(), data, sparsify_, trainer);
+    const auto [model, data] = load_for_training(session, model_, model_options_, data_);
+    const SparsifyResult result =
+        sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});

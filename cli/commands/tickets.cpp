@@ -41,22 +41,18 @@ class Tickets : public Command {
     SparsifyOptions checked = sparsify_;
     if (checked.s_init.size() > 1) checked.s_init.resize(1);
     checked.check(false);
-    const Model model = load_for_training(session, "", model_options_, data_);
-    DataChoice choice = data_;
-    choice.split = "train";
-    const Dataset data = choice.load(model.graph);
+    const TrainingInput input = load_for_training(session, "", model_options_, data_);
+    const Graph& initial = input.model.graph;
     if (processes_ > 1 && part.of == 1) search_in_parts(session);
-    const Trainer trainer = [&](const Graph& graph, const Dataset& set, const TrainingOptions& options,
-                                TrainingJob job) {
-      session.say("{}\n", nlohmann::json::parse(job.definition)["what"].get<std::string>());
-      return train_with_feedback(session, graph, set, options, std::move(job));
-    };
-    const auto measure = [&](const Graph& graph) { return test_metrics(data_, {graph}).at(0).front().second; };
-    const TicketSearch search = search_tickets(model.graph, data, sparsify_, trainer, measure, part);
+    const Trainer trainer = trainer_with_feedback(session);
+    const auto test = test_split(data_, initial);
+    if (!test) throw Error(ErrorKind::file, data_.data, "has no test split to compare tickets on");
+    const auto measure = [&](const Graph& graph) { return metrics_of(evaluate({graph}, *test), 0).front().second; };
+    const TicketSearch search = search_tickets(initial, input.data, sparsify_, trainer, measure, part);
     if (part.of > 1) return {{"part", part_}};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json result = report(session, search, seconds.count());
-    write(session, search, model.graph, result);
+    write(session, search, initial, result);
     if (!transfer_.empty()) result["transfer"] = transferred(session, search, trainer);
     return result;
   }
@@ -149,10 +145,7 @@ class Tickets : public Command {
     ModelOptions options = model_options_;
     options.image.clear();
     options.classes = ModelOptions{}.classes;
-    const Model network = load_for_training(session, "", options, other);
-    DataChoice choice = other;
-    choice.split = "train";
-    const Dataset data = choice.load(network.graph);
+    const auto [network, data] = load_for_training(session, "", options, other);
     Table table({"on " + transfer_, "sparsity", "metric"});
     auto list = nlohmann::json::array();
     const auto add = [&](const std::string& ticket, double sparsity, const Graph& graph) {
@@ -160,7 +153,7 @@ class Tickets : public Command {
       table.add({ticket, fmt::format("{:.2f} %", 100 * sparsity), fmt::format("{:.4f}", metric)});
       list.push_back({{"name", ticket}, {"sparsity", sparsity}, {"metric", metric}});
     };
-    TrainingJob job{.kind = "ticket", .definition = R"({"what":"dense"})"};
+    TrainingJob job{.kind = "ticket", .what = "dense", .definition = R"({"what":"dense"})"};
     add("dense", 0, trainer(network.graph, data, sparsify_.training, std::move(job)).graph);
     for (const auto& index : {search.sparsest_matching, search.best}) {
       if (!index) continue;

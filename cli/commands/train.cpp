@@ -35,10 +35,7 @@ class Train : public Command {
     if (model_.empty() && model_options_.arch.empty())
       throw Error(ErrorKind::usage, "--arch", "name an architecture, or a model to fine-tune by --model");
     training_.train.seed = static_cast<uint64_t>(session.common.seed);
-    const Model model = load_for_training(session, model_, model_options_, data_);
-    DataChoice choice = data_;
-    choice.split = "train";
-    const Dataset data = choice.load(model.graph);
+    const auto [model, data] = load_for_training(session, model_, model_options_, data_);
     // A run that is done already may find its own output.
     TrainingJob job;
     job.begin = [&](bool done) { check_output(output_, done || session.common.force); };

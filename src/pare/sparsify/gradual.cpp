@@ -43,10 +43,9 @@ GradualPruning::GradualPruning(const GradualOptions& options, const MaskOptions&
   if (options.every < 1) throw Error(ErrorKind::usage, "--gmp-every", "expected at least 1, found {}", options.every);
 }
 
-TensorMap GradualPruning::effective(const TensorMap& raw, const TrainPosition&) const {
-  TensorMap result = raw;
-  for (const auto& [name, mask] : masks_) result[name] = raw.at(name) * mask.to(raw.at(name).scalar_type());
-  return result;
+void GradualPruning::set_masks(const TensorMap& masks) {
+  masks_ = masks;
+  fixed_ = FixedMask(masks);
 }
 
 void GradualPruning::after_step(TensorMap& raw, const TrainPosition& at) {
@@ -54,7 +53,8 @@ void GradualPruning::after_step(TensorMap& raw, const TrainPosition& at) {
   const int64_t since = at.step - window.first;
   if (since < 0 || since % options_.every != 0 || since / options_.every > window.count) return;
   const at::NoGradGuard no_grad;
-  masks_ = masks_by_score(magnitudes(raw, tensors_), {}, gradual_sparsity(options_, at.step, at.steps), mask_options_);
+  set_masks(
+      masks_by_score(magnitudes(raw, tensors_), {}, gradual_sparsity(options_, at.step, at.steps), mask_options_));
   for (const auto& [name, mask] : masks_) raw.at(name).mul_(mask.to(raw.at(name).scalar_type()));
 }
 

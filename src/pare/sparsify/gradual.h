@@ -5,6 +5,7 @@
 // over the part [begin, end] of the run. Removed weights are set to zero, so they do not come back.
 #pragma once
 
+#include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/mask.h"
 #include "pare/train/method.h"
 
@@ -24,18 +25,23 @@ class GradualPruning : public Reparameterization {
  public:
   GradualPruning(const GradualOptions& options, const MaskOptions& mask_options, std::vector<std::string> tensors);
 
-  TensorMap effective(const TensorMap& raw, const TrainPosition& at) const override;
+  TensorMap effective(const TensorMap& raw, const TrainPosition& at) const override {
+    return fixed_.effective(raw, at);
+  }
   void after_step(TensorMap& raw, const TrainPosition& at) override;
   TensorMap state() const override { return masks_; }
-  void restore(const TensorMap& state) override { masks_ = state; }
+  void restore(const TensorMap& state) override { set_masks(state); }
 
   const TensorMap& masks() const { return masks_; }  // empty before the first pruning
 
  private:
+  void set_masks(const TensorMap& masks);
+
   GradualOptions options_;
   MaskOptions mask_options_;
   std::vector<std::string> tensors_;
   TensorMap masks_;
+  FixedMask fixed_{{}};  // until the next pruning
 };
 
 }  // namespace pare

@@ -180,8 +180,7 @@ class Training {
     const auto value = loss.value.item<double>();
     if (!std::isfinite(total.item<double>())) throw not_finite(here);
     total.backward();
-    const double rate = learning_rate(options_.schedule, options_.optimizer.lr, here.step,
-                                      {.steps = here.steps, .steps_per_epoch = here.steps_per_epoch});
+    const double rate = rate_of(here.step);
     optimizer_.step(raw_, rate, clipping(here), [&](const std::string& name) { return parameters_.settings(name); });
     for (auto& [name, tensor] : moved) state_.statistics[name] = tensor;
     ++state_.step;
@@ -189,6 +188,11 @@ class Training {
     move_average();
     count(batch, loss, value, penalty);
     return {.at = at(), .epoch = epoch(), .loss = value, .rate = rate, .sums = state_.sums};
+  }
+
+  double rate_of(int64_t step) const {
+    return learning_rate(options_.schedule, options_.optimizer.lr, step,
+                         {.steps = at().steps, .steps_per_epoch = at().steps_per_epoch});
   }
 
   int64_t epoch() const { return options_.first_epoch + static_cast<int64_t>(state_.history.size()) + 1; }
@@ -224,13 +228,11 @@ class Training {
   void end_epoch() {
     const EpochSums& sums = state_.sums;
     const auto samples = static_cast<double>(std::max<int64_t>(sums.samples, 1));
-    const TrainPosition here = at();
     EpochReport report{.epoch = epoch(),
                        .step = state_.step,
                        .loss = sums.loss / samples,
                        .penalty = sums.penalty / samples,
-                       .rate = learning_rate(options_.schedule, options_.optimizer.lr, here.step - 1,
-                                             {.steps = here.steps, .steps_per_epoch = here.steps_per_epoch}),
+                       .rate = rate_of(state_.step - 1),
                        .seconds = sums.seconds,
                        .images_per_second = samples / std::max(sums.seconds, 1e-9)};
     if (loader_.dataset().labels.dim() == 1) report.accuracy = static_cast<double>(sums.correct) / samples;

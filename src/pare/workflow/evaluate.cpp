@@ -189,19 +189,27 @@ std::vector<std::string> metric_names(bool multi_label) {
   return {"top1", "top5", "loss"};
 }
 
-MetricList metrics_of(const Evaluation& evaluation, size_t m) {
-  std::vector<double> values;
-  if (evaluation.multi_label.empty()) {
-    const auto& one = evaluation.models.at(m);
-    values = {one.top1(), one.top5(), one.loss()};
-  } else {
-    const auto& one = evaluation.multi_label.at(m);
-    values = {one.sample_precision, one.class_precision, one.f1, one.macro_f1, one.loss};
-  }
+namespace {
+
+MetricList named(bool multi_label, const std::vector<double>& values) {
   MetricList result;
-  for (const auto& name : metric_names(!evaluation.multi_label.empty()))
-    result.emplace_back(name, values[result.size()]);
+  for (const auto& name : metric_names(multi_label)) result.emplace_back(name, values[result.size()]);
   return result;
+}
+
+}  // namespace
+
+MetricList metrics_of(const ClassificationMetrics& metrics) {
+  return named(false, {metrics.top1(), metrics.top5(), metrics.loss()});
+}
+
+MetricList metrics_of(const MultiLabelMetrics& metrics) {
+  return named(true, {metrics.sample_precision, metrics.class_precision, metrics.f1, metrics.macro_f1, metrics.loss});
+}
+
+MetricList metrics_of(const Evaluation& evaluation, size_t m) {
+  return evaluation.multi_label.empty() ? metrics_of(evaluation.models.at(m))
+                                        : metrics_of(evaluation.multi_label.at(m));
 }
 
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options) {

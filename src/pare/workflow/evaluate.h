@@ -33,6 +33,8 @@ struct Evaluation {
 // macro-f1, loss.
 using MetricList = std::vector<std::pair<std::string, double>>;
 MetricList metrics_of(const Evaluation& evaluation, size_t m);
+MetricList metrics_of(const ClassificationMetrics& metrics);
+MetricList metrics_of(const MultiLabelMetrics& metrics);
 std::vector<std::string> metric_names(bool multi_label);
 
 // Error{shape} unless the model has one input, which takes the data's images.

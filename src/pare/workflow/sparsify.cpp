@@ -73,8 +73,8 @@ class Sparsifier {
     if (options_.method == "gmp") gradual();
     if (options_.method == "l0") hard_concrete();
     if (options_.method == "slimming") slimming();
-    if (options_.method == "imp") iterative(Between::rewound_weights);
-    if (options_.method == "imp-continued") iterative(Between::nothing);
+    if (options_.method == "imp") iterative(true);
+    if (options_.method == "imp-continued") iterative(false);
     if (options_.method == "lr-rewind") rewinding(false);
     if (options_.method == "weight-rewind") rewinding(true);
     if (options_.finetune > 0) finetune();
@@ -98,7 +98,7 @@ class Sparsifier {
                                  {"gmp", {options_.gmp_begin, options_.gmp_end, options_.gmp_every}},
                                  {"tensors", names_}};
     definition["masks"] = fingerprint(result_.masks);
-    TrainingJob job{.kind = "sparsify", .definition = definition.dump(), .parameters = method};
+    TrainingJob job{.kind = "sparsify", .what = what, .definition = definition.dump(), .parameters = method};
     job.keep_epochs = std::move(keep_epochs);
     TrainingOutcome outcome = trainer_(graph, data_, training, std::move(job));
     epochs_ += static_cast<int64_t>(outcome.state.history.size());
@@ -148,11 +148,8 @@ class Sparsifier {
       }
       const TensorMap logits = method.logits(outcome.state.raw);
       TensorMap masks = ContinuousSparsification::masks(logits);
-      if (options_.sparsity >= 0) {
-        const double part = static_cast<double>(round) / static_cast<double>(options_.rounds);
-        masks = masks_by_score(logits, magnitudes(outcome.state.raw, names_), 1 - std::pow(1 - options_.sparsity, part),
-                               options_.mask);
-      }
+      if (options_.sparsity >= 0)
+        masks = masks_by_score(logits, magnitudes(outcome.state.raw, names_), sparsity_after(round), options_.mask);
       result_.masks = guarded(std::move(masks), logits);
       // w goes on as it is; c goes into the network that is handed out.
       Graph raw = outcome.graph;
@@ -222,43 +219,41 @@ class Sparsifier {
     return 1 - std::pow(1 - options_.sparsity, part);
   }
 
-  enum class Between { nothing, rewound_weights };
-
-  // Train; then as many times as there are rounds: remove, go back, train.
-  void iterative(Between between) {
-    const Graph initial = graph_;
+  // As many times as there are rounds: remove the smallest weights and train the rest, from `start` or, where that is
+  // null, from where they are, with the schedule from epoch `first_epoch` on.
+  void prune_in_rounds(const Graph* start, int64_t first_epoch) {
     TrainingOptions training = options_.training;
-    const bool early = between == Between::rewound_weights && options_.rewind > 0;
-    const TrainingOutcome dense = train("dense", graph_, training, nullptr, early ? early_epochs() : none());
-    graph_ = dense.graph;
-    const Graph rewound = early ? dense.after_epoch(options_.rewind) : initial;
-    result_.early = rewound;
+    training.train.first_epoch = first_epoch;
     for (int64_t round = 1; round <= options_.rounds; ++round) {
       result_.masks = by_magnitude(sparsity_after(round));
       FixedMask method(result_.masks);
-      const Graph& from = between == Between::rewound_weights ? rewound : graph_;
-      training.train.first_epoch = early ? options_.rewind : 0;
-      graph_ = train(fmt::format("round {}", round), from, training, &method).graph;
-      finish_round(fmt::format("round {}", round));
+      const std::string name = fmt::format("round {}", round);
+      graph_ = train(name, start != nullptr ? *start : graph_, training, &method).graph;
+      finish_round(name);
     }
+  }
+
+  // Frankle et al. 2019: every round begins with the weights of epoch --rewind. Continued: with those that it finds.
+  void iterative(bool rewound) {
+    Graph early = graph_;
+    const bool keeps = rewound && options_.rewind > 0;
+    const TrainingOutcome dense = train("dense", graph_, options_.training, nullptr, keeps ? early_epochs() : none());
+    graph_ = dense.graph;
+    if (keeps) early = dense.after_epoch(options_.rewind);
+    result_.early = early;
+    prune_in_rounds(rewound ? &early : nullptr, keeps ? options_.rewind : 0);
   }
 
   // Renda et al. 2020: after pruning the schedule is replayed from epoch --rewind, on the weights of then or of now.
   void rewinding(bool weights) {
-    TrainingOptions training = options_.training;
     Graph then = graph_;
     if (!trained_) {
-      const TrainingOutcome dense = train("dense", graph_, training, nullptr, weights ? early_epochs() : none());
+      const TrainingOutcome dense =
+          train("dense", graph_, options_.training, nullptr, weights ? early_epochs() : none());
       if (weights && options_.rewind > 0) then = dense.after_epoch(options_.rewind);
       graph_ = dense.graph;
     }
-    training.train.first_epoch = options_.rewind;
-    for (int64_t round = 1; round <= options_.rounds; ++round) {
-      result_.masks = by_magnitude(sparsity_after(round));
-      FixedMask method(result_.masks);
-      graph_ = train(fmt::format("round {}", round), weights ? then : graph_, training, &method).graph;
-      finish_round(fmt::format("round {}", round));
-    }
+    prune_in_rounds(weights ? &then : nullptr, options_.rewind);
   }
 
   void finetune() {

@@ -16,6 +16,7 @@ Graph train_masked(const Graph& early, const TensorMap& masks, const std::string
                    const SparsifyOptions& options, const Trainer& trainer) {
   FixedMask method(masks);
   TrainingJob job{.kind = "ticket",
+                  .what = what,
                   .definition = nlohmann::json{{"what", what}, {"masks", fingerprint(masks)}}.dump(),
                   .parameters = &method};
   return trainer(masked(early, masks), data, options.training, std::move(job)).graph;
@@ -34,7 +35,7 @@ TicketSearch search_tickets(const Graph& graph, const Dataset& data, const Spars
   TicketSearch search;
   const bool collects = part.of == 1;
   if (part.index == 0) {
-    TrainingJob job{.kind = "ticket", .definition = R"({"what":"dense"})"};
+    TrainingJob job{.kind = "ticket", .what = "dense", .definition = R"({"what":"dense"})"};
     const Graph dense = trainer(graph, data, options.training, std::move(job)).graph;
     if (collects) search.dense = measure(dense);
   }

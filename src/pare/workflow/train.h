@@ -28,6 +28,7 @@ struct TrainingOptions {
 
 struct TrainingJob {
   std::string kind = "train";                    // names the run's directory
+  std::string what;                              // names the stage to people; empty: the only one
   std::string definition;                        // what a method adds to the run's definition
   Reparameterization* parameters = nullptr;      // as in TrainParts
   Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
