@@ -1,4 +1,7 @@
 #include "pare/workflow/prune.h"
+
+#include <cmath>
+
 #include "command.h"
 #include "metrics.h"
 #include "output.h"
@@ -135,7 +138,7 @@ class Prune : public Command {
       std::vector<std::string> row(heading.size());
       row[0] = curve.name;
       for (size_t i = 0; i < curve.ratios.size(); ++i)
-        row[static_cast<size_t>(curve.ratios[i] * 10 + 0.5)] = fmt::format("{:.4f}", curve.top1[i]);
+        row[static_cast<size_t>(std::lround(curve.ratios[i] * 10))] = fmt::format("{:.4f}", curve.top1[i]);
       table.add(row);
       LineSeries series{.name = curve.name, .x = curve.ratios, .y = curve.top1};
       series.x.insert(series.x.begin(), 0.0);

@@ -74,6 +74,7 @@ class Tickets : public Command {
       std::vector<std::string> arguments = own_arguments();
       arguments.insert(arguments.end(), {"--part", fmt::format("{}/{}", i, processes_), "--quiet"});
       std::vector<char*> raw;
+      raw.reserve(arguments.size() + 1);
       for (auto& argument : arguments) raw.push_back(argument.data());
       raw.push_back(nullptr);
       pid_t child = 0;
