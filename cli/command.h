@@ -84,6 +84,7 @@ std::unique_ptr<Command> make_fuse();
 std::unique_ptr<Command> make_sparsify();
 std::unique_ptr<Command> make_tickets();
 std::unique_ptr<Command> make_bench();
+std::unique_ptr<Command> make_reproduce();
 std::unique_ptr<Command> make_data();
 std::unique_ptr<Command> make_completions();
 

@@ -9,7 +9,7 @@ models=$root/tests/data/cli
 source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run train eval prune fuse sparsify tickets explain localize bench data completions"
+commands="inspect convert verify run train eval prune fuse sparsify tickets explain localize bench reproduce data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
