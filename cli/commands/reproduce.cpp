@@ -26,6 +26,7 @@ class Reproduce : public Command {
   nlohmann::json run(Session& session) override {
     const auto start = std::chrono::steady_clock::now();
     const auto chosen = find_papers(paper_);
+    options_.runs = session.common.runs;
     options_.seed = static_cast<uint64_t>(session.common.seed);
     nlohmann::json result = {{"scale", options_.scale}, {"papers", nlohmann::json::array()}};
     for (const auto& paper : chosen) result["papers"].push_back(reproduced(session, paper));
@@ -46,6 +47,7 @@ class Reproduce : public Command {
     };
     Reproduction table(std::string(paper.name), options, trainer_with_feedback(session));
     paper.reproduce(table);
+    if (paper_ != "all") session.run = table.run().path;
     print(session, paper, table.done());
     auto rows = nlohmann::json::array();
     for (const auto& row : table.done()) rows.push_back(row.json());

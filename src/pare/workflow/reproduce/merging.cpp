@@ -118,7 +118,7 @@ void resnet_table(Reproduction& table) {
   for (const auto& published : kResNetFigures) {
     subject.options = exact_cut(published.ratio);
     subject.options.inner_only = true;
-    subject.options.distill_steps = table.at_scale<int64_t>(20, 150, 150);
+    subject.options.distill_steps = table.at_scale<int64_t>(10, 150, 150);
     add_pruned(table, subject, {"none"}, published.pruned);
     add_pruned(table, subject, {"most-sim", true}, published.merged);
     for (const char* method : {"most-sim", "nnls", "nmf", "gaussian", "ot", "calibrated"})
@@ -146,7 +146,7 @@ Recipe cifar_recipe(const Reproduction& table, const std::string& arch, double w
   recipe.plan.arch = arch;
   recipe.plan.data = "cifar10";
   recipe.plan.model.width = width;
-  recipe.plan.limit = table.at_scale<int64_t>(10000, 0, 0);
+  recipe.plan.limit = table.at_scale<int64_t>(4000, 0, 0);
   recipe.test = table.at_scale<int64_t>(1000, 0, 0);
   TrainOptions& train = recipe.plan.training.train;
   train.epochs = table.at_scale<int64_t>(3, 5, 200);
@@ -164,7 +164,7 @@ std::vector<std::string> vgg_layers(const std::string& arch) {
 
 Recipe vgg_recipe(const Reproduction& table) {
   return cifar_recipe(table, table.at_scale<std::string>("vgg9-bn", "vgg16-bn", "vgg16-bn"),
-                      table.at_scale(1.0, 0.25, 1.0));
+                      table.at_scale(0.5, 0.25, 1.0));
 }
 
 void vgg_table(Reproduction& table) {
@@ -212,7 +212,7 @@ void activations_table(Reproduction& table) {
 }
 
 void mobilenet_table(Reproduction& table) {
-  const Recipe recipe = cifar_recipe(table, "mobilenetv1", table.at_scale(0.25, 0.5, 1.0));
+  const Recipe recipe = cifar_recipe(table, "mobilenetv1", table.at_scale(0.25, 0.25, 1.0));
   Lazy<Graph> mobilenet([&] { return table.train(recipe.plan); });
   Subject subject{
       .table = recipe.text(), .graph = mobilenet, .data = {.data = "cifar10", .limit = recipe.test}, .options = {}};

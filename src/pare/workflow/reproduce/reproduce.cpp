@@ -32,7 +32,6 @@ void ReproduceOptions::describe(OptionVisitor& options) {
                 {"toy", "small", "full"});
   options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
   options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, a directory a class");
-  options.field("runs", runs, "directory of the run directories");
   options.field("fresh", fresh, "measure every row anew");
 }
 
