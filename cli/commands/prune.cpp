@@ -7,7 +7,7 @@
 #include "output.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/workflow/line_plot.h"
+#include "pare/report/line_plot.h"
 #include "pare/workflow/model.h"
 #include "training.h"
 

@@ -21,6 +21,7 @@ class Tickets : public Command {
   std::string_view name() const override { return "tickets"; }
   std::string_view summary() const override { return "Search for lottery tickets: sparse networks that train as well"; }
 
+  bool recorded() const override { return part_.empty(); }
   void describe(OptionVisitor& options) override {
     model_options_.describe(options);
     data_.describe(options);
