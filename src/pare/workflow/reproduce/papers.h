@@ -20,5 +20,6 @@ const std::vector<Paper>& papers();
 std::vector<Paper> find_papers(const std::string& name);
 
 void reproduce_merging(Reproduction& table);
+void reproduce_fusion(Reproduction& table);
 
 }  // namespace pare
