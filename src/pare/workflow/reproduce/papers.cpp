@@ -9,6 +9,8 @@ const std::vector<Paper>& papers() {
       {"merging", "Kim, Kim, Park, Jeon: Neuron Merging: Compensating for Pruned Neurons. NeurIPS 2020",
        reproduce_merging},
       {"fusion", "Singh, Jaggi: Model Fusion via Optimal Transport. NeurIPS 2020", reproduce_fusion},
+      {"tickets", "Savarese, Silva, Maire: Winning the Lottery with Continuous Sparsification. NeurIPS 2020",
+       reproduce_tickets},
   };
   return list;
 }

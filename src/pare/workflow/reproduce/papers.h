@@ -21,5 +21,6 @@ std::vector<Paper> find_papers(const std::string& name);
 
 void reproduce_merging(Reproduction& table);
 void reproduce_fusion(Reproduction& table);
+void reproduce_tickets(Reproduction& table);
 
 }  // namespace pare
