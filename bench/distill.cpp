@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     parameters[name] = student.tensor(name).clone().requires_grad_();
   std::vector<Contender> contenders;
   for (const char* match : {"none", "ewa", "swa", "sswa", "at", "at-grad"}) {
-    auto objective = std::make_unique<pare::Distillation>(teacher, student, pare::DistillOptions{.match = match});
+    auto objective = std::make_unique<pare::Distillation>(teacher, student, pare::DistillationOptions{.match = match});
     const auto taps = objective->taps();
     auto program = std::make_unique<pare::Program>(pare::relu_after_max_pool(student, {taps.begin(), taps.end()}));
     contenders.push_back({match, std::move(objective), std::move(program)});

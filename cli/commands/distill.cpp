@@ -114,7 +114,7 @@ class Distill : public Command {
   ModelOptions model_options_;
   DataChoice data_;
   std::string output_;
-  DistillOptions distill_;
+  DistillationOptions distill_;
   TrainingOptions training_;
   DriftMetric drift_;
   int64_t opset_ = 13;

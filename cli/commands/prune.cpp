@@ -171,7 +171,7 @@ class Prune : public Command {
   PruneOptions prune_;
   int64_t finetune_ = 0;
   TrainingOptions training_ = gentle_training();
-  DistillOptions distill_ = {.alpha = 0};
+  DistillationOptions distill_ = {.alpha = 0};
   DriftMetric drift_;
   int64_t opset_ = 13;
   ModelOptions model_options_;

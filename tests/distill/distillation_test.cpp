@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "attribute/nets.h"
@@ -27,7 +28,7 @@ Batch batch_of(int64_t count, bool multi_label = true) {
 }
 
 // alpha = 0: the labels' loss and the penalty.
-DistillOptions only(const std::string& match) { return {.alpha = 0, .match = match, .match_weight = 1}; }
+DistillationOptions only(const std::string& match) { return {.alpha = 0, .match = match, .match_weight = 1}; }
 
 struct Step {
   double loss = 0;
@@ -52,10 +53,10 @@ Step step_of(Objective& objective, const Graph& student, const Batch& batch, con
 }
 
 // Only the penalty.
-double penalty_of(const DistillOptions& options, const Graph& student, const Batch& batch,
+double penalty_of(const DistillationOptions& options, const Graph& student, const Batch& batch,
                   const TensorMap& changed = {}) {
   Distillation with(teacher_net(), student, options);
-  DistillOptions none = options;
+  DistillationOptions none = options;
   none.match = "none";
   none.match_layers = {};
   Distillation without(teacher_net(), student, none);
@@ -77,11 +78,13 @@ at::Tensor slow_map(const Graph& graph, const at::Tensor& x, const at::Tensor& c
   return at::stack(maps);
 }
 
-// mean 2 (1 − cos) / P
+// mean |v̂_T − v̂_S|² / P, where a map that is all zero stays so.
 double slow_distance(const at::Tensor& a, const at::Tensor& b) {
   double sum = 0;
-  for (int64_t n = 0; n < a.size(0); ++n)
-    sum += 2 * (1 - ((a[n] * b[n]).sum() / (a[n].norm() * b[n].norm())).item<double>());
+  for (int64_t n = 0; n < a.size(0); ++n) {
+    const auto length = [](const at::Tensor& v) { return std::max(v.norm().item<double>(), 1e-12); };
+    sum += (a[n] / length(a[n]) - b[n] / length(b[n])).square().sum().item<double>();
+  }
   return sum / static_cast<double>(a.size(0)) / static_cast<double>(a[0].numel());
 }
 
@@ -163,7 +166,7 @@ TEST(Distillation, GradientsAreThoseOfDifferences) {
   for (const std::string match : {"at", "at-grad", "ewa", "swa"})
     for (const bool early : {false, true}) {
       if (early && (match == "at" || match == "at-grad")) continue;
-      DistillOptions options = only(match);
+      DistillationOptions options = only(match);
       if (early) options.match_layers = {"MaxPool2=MaxPool3"};  // the teacher's batch norm is a node of its own
       Distillation objective(teacher_net(), student, options);
       for (const auto& name : trained_tensors(student)) {
@@ -184,12 +187,16 @@ TEST(Distillation, TheHeadsBiasHasNoPartInMaps) {
 }
 
 TEST(Distillation, StochasticBetweenNothingAndEverythingLeftOut) {
-  const Batch batch = batch_of(4);
-  DistillOptions options = only("sswa");
+  const Batch batch = batch_of(6);
+  DistillationOptions options = only("sswa");
   options.drop = 0;
   EXPECT_EQ(penalty_of(options, student_net(), batch), penalty_of(only("swa"), student_net(), batch));
-  options.drop = 1;
-  EXPECT_NEAR(penalty_of(options, student_net(), batch), 1.0 / 4, 1e-14);  // P = 2x2
+  options.drop = 1;  // the teacher's maps are zero: 1/P of each image whose own map is not, P = 2x2
+  const at::Tensor classes = scores_of(teacher_net(), batch.images).argmax(1);
+  const auto S = slow_map(student_net(), batch.images, classes, last_spatial_value(student_net()));
+  const auto maps = S.ne(0).any(2).any(1).sum().item<double>();
+  ASSERT_GT(maps, 0);
+  EXPECT_NEAR(penalty_of(options, student_net(), batch), maps / 6 / 4, 1e-14);
   options.drop = 0.5;
   EXPECT_NE(penalty_of(options, student_net(), batch), penalty_of(only("swa"), student_net(), batch));
 }
@@ -232,7 +239,7 @@ TEST(Distillation, WidthsAndArchitecturesMayDiffer) {
   Batch batch{.images = at::randn({3, 3, 32, 32}), .labels = at::tensor({0, 4, 9}, at::kLong)};
   const Graph teacher = build("resnet20", {.width = 0.5}, 1);
   const Graph student = build("vgg11-bn", {.width = 0.03125}, 2);
-  const auto loss = [&](const DistillOptions& options) {
+  const auto loss = [&](const DistillationOptions& options) {
     Distillation objective(teacher, student, options);
     return step_of(objective, student, batch).loss;
   };
@@ -271,8 +278,9 @@ TEST(Distillation, TrainsInTheLoopAndResumesToTheSameBits) {
   TrainOptions options;
   options.epochs = 3;
   options.batch = 16;
+  options.optimizer.lr = 0.005;
   const Graph teacher = train(net(0.5, 1), data, options).last, student = net(0.25, 2);
-  const DistillOptions sswa{.match = "sswa"};
+  const DistillationOptions sswa{.match = "sswa"};
   Distillation objective(teacher, student, sswa);
   TrainParts parts{.objective = &objective};
   const TrainResult whole = train(student, data, options, parts);

@@ -108,7 +108,7 @@ TEST(Distill, TeacherAndOptionsDefineTheRun) {
     return TrainingOutcome{.graph = graph};
   };
   const Graph student = net(0.125), one = net(), other = net(0.5);
-  const DistillOptions swa{.match = "swa"}, sswa{.match = "sswa"};
+  const DistillationOptions swa{.match = "swa"}, sswa{.match = "sswa"};
   distill({one, student, swa}, noise(), {}, trainer);
   distill({one, student, sswa}, noise(), {}, trainer);
   distill({other, student, swa}, noise(), {}, trainer);

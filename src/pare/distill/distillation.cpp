@@ -10,7 +10,7 @@
 
 namespace pare {
 
-void DistillOptions::describe(OptionVisitor& options) {
+void DistillationOptions::describe(OptionVisitor& options) {
   options.field("alpha", alpha, "weight of the teacher's soft targets; 1 - alpha is that of the labels");
   options.field("temperature", temperature, "of the soft targets");
   Choices names = {"none"};
@@ -21,7 +21,7 @@ void DistillOptions::describe(OptionVisitor& options) {
   options.field("match-layers", match_layers, "NAME or STUDENT=TEACHER: layers to match (default: the last spatial)");
 }
 
-void DistillOptions::check() const {
+void DistillationOptions::check() const {
   if (!(alpha >= 0 && alpha <= 1)) throw Error(ErrorKind::usage, "--alpha", "expected 0 to 1, found {}", alpha);
   if (!(temperature > 0 && std::isfinite(temperature)))
     throw Error(ErrorKind::usage, "--temperature", "expected a positive number, found {}", temperature);
@@ -42,7 +42,7 @@ std::vector<std::string> teacher_values(const std::vector<LayerPair>& pairs) {
 
 }  // namespace
 
-Distillation::Distillation(const Graph& teacher, const Graph& student, const DistillOptions& options,
+Distillation::Distillation(const Graph& teacher, const Graph& student, const DistillationOptions& options,
                            double label_smoothing)
     : options_(options),
       label_smoothing_(label_smoothing),

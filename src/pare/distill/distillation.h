@@ -17,7 +17,7 @@
 
 namespace pare {
 
-struct DistillOptions {
+struct DistillationOptions {
   double alpha = 0.9;
   double temperature = 4;
   std::string match = "none";
@@ -32,7 +32,8 @@ struct DistillOptions {
 
 class Distillation : public Objective {
  public:
-  Distillation(const Graph& teacher, const Graph& student, const DistillOptions& options, double label_smoothing = 0);
+  Distillation(const Graph& teacher, const Graph& student, const DistillationOptions& options,
+               double label_smoothing = 0);
 
   std::vector<std::string> taps() const override;
   Loss operator()(const ForwardPass& pass) override;
@@ -42,7 +43,7 @@ class Distillation : public Objective {
  private:
   Observation observe_student(const ForwardPass& pass) const;
 
-  DistillOptions options_;
+  DistillationOptions options_;
   double label_smoothing_;
   const MatchMethod* method_;  // nullptr: none
   double weight_ = 0;

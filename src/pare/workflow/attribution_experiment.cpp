@@ -129,7 +129,7 @@ Graph AttributionExperiment::compressed(const std::string& setting, const std::s
 
 Graph AttributionExperiment::distilled(const std::string& match, int64_t seed) {
   const Graph student = scene_network(0.25, seed_ + 100 + static_cast<uint64_t>(seed));
-  const DistillOptions options{.match = match};
+  const DistillationOptions options{.match = match};
   return distill({teacher(), student, options}, student_scenes(), training(scale_.student_epochs, seed), trainer_,
                  {.kind = "attribution", .what = fmt::format("distillation, {}, seed {}", match, seed)})
       .graph;
@@ -144,7 +144,7 @@ Graph AttributionExperiment::structured(const std::string& match, int64_t seed) 
   const Graph pruned = prune(teacher(), cut).graph;
   TrainingJob job{.kind = "attribution", .what = fmt::format("structured, {}, seed {}", match, seed)};
   if (match == "none") return trainer_(pruned, student_scenes(), gentle(seed), std::move(job)).graph;
-  const DistillOptions options{.alpha = 0, .match = match};
+  const DistillationOptions options{.alpha = 0, .match = match};
   return distill({teacher(), pruned, options}, student_scenes(), gentle(seed), trainer_, std::move(job)).graph;
 }
 

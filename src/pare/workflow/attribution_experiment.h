@@ -61,7 +61,7 @@ class AttributionExperiment {
 
   const AttributionScale& scale() const { return scale_; }
   const Graph& teacher();  // trained when first asked for
-  // `setting` as above, `match` as DistillOptions has it; "none": soft targets alone, or plain fine-tuning.
+  // `setting` as above, `match` as DistillationOptions has it; "none": soft targets alone, or plain fine-tuning.
   Graph compressed(const std::string& setting, const std::string& match, int64_t seed);
   AttributionFigures measure(const Graph& graph, const std::string& map);
   RoarResult remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models);

@@ -12,7 +12,7 @@ TrainingOutcome distill(const Lesson& lesson, const Dataset& data, const Trainin
   check_images(lesson.student, data);
   Distillation objective(lesson.teacher, lesson.student, lesson.options, training.label_smoothing);
   JsonWriter options;
-  DistillOptions(lesson.options).describe(options);
+  DistillationOptions(lesson.options).describe(options);
   job.definition = nlohmann::json{
       {"method", job.definition},
       {"teacher", fingerprint(lesson.teacher)},

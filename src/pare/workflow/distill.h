@@ -9,7 +9,7 @@ namespace pare {
 struct Lesson {
   const Graph& teacher;
   const Graph& student;
-  const DistillOptions& options;
+  const DistillationOptions& options;
 };
 
 // `job` as for plain training; its objective is set here, and teacher and options join its definition.

@@ -36,7 +36,7 @@ struct SparsifyOptions {
   double gmp_end = 0.75;
   int64_t gmp_every = 20;
   MaskOptions mask;
-  DistillOptions distill = {.alpha = 0};  // from the dense network
+  DistillationOptions distill = {.alpha = 0};  // from the dense network
   TrainingOptions training;
 
   void describe(OptionVisitor& options);
