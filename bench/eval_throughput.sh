@@ -28,7 +28,7 @@ compare() {
     for side in $( ((round % 2)) && echo own peer || echo peer own); do
       local result
       if [ "$side" = own ]; then
-        result=$("$pare" eval "$checkpoint" --arch "$arch" --data "$data" --batch "$batch" --threads "$threads" --limit "$limit" --metrics top1 --json -q "$@" | field)
+        result=$("$pare" eval "$checkpoint" --arch "$arch" --data "$data" --batch "$batch" --threads "$threads" --limit "$limit" --metrics top1 --json -q --no-record "$@" | field)
         own+=("$(cut -d ' ' -f 2 <<<"$result")") own_top1=${result##* }
       else
         echo >&"${PEER[1]}"

@@ -2,7 +2,7 @@
 # Neuron merging over all of VGG-16 (CIFAR form, batch norm, half the channels of every layer): `pare prune` against the
 # same algorithm in numpy as it was published, a loop over pairs of filters.
 #   bench/merging.sh [ROUNDS]
-# $PARE is the program (build/release/pare). Seconds of the method alone, loading and writing not counted; medians.
+# $PARE is the program (build/release/pare). One thread; seconds of the method alone, loading and writing not counted; medians.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 pare=$(readlink -f "${PARE:-$root/build/release/pare}")
@@ -13,9 +13,9 @@ median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 
 "$pare" convert --arch vgg16-bn -q -o "$scratch/vgg.onnx" >/dev/null
 for ((round = 0; round < rounds; ++round)); do
-  "$pare" prune "$scratch/vgg.onnx" --channels 0.5 --round-to 1 --json -q --force -o "$scratch/slim.onnx" |
+  "$pare" prune "$scratch/vgg.onnx" --channels 0.5 --round-to 1 --threads 1 --json -q --no-record --force -o "$scratch/slim.onnx" |
     node -e 'const s = JSON.parse(require("fs").readFileSync(0, "utf8")).seconds; console.log(s.method, s.total)' >>"$scratch/own"
-  /usr/bin/python3 "$root/bench/merging_peer.py" 0.5 >>"$scratch/peer"
+  OPENBLAS_NUM_THREADS=1 /usr/bin/python3 "$root/bench/merging_peer.py" 0.5 >>"$scratch/peer"
 done
 own=$(cut -d ' ' -f 1 "$scratch/own" | median) total=$(cut -d ' ' -f 2 "$scratch/own" | median) peer=$(median <"$scratch/peer")
 awk -v a="$own" -v t="$total" -v b="$peer" 'BEGIN {printf "pare %.3f s (the whole command beyond loading %.3f s), numpy %.2f s: %.0f times faster\n", a, t, b, b / a}'

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,6 +27,8 @@ struct CommonOptions {
   bool force = false;
   std::string recipe;
   bool print_config = false;
+  std::string runs = "runs";
+  bool no_record = false;
 
   void describe(OptionVisitor& options);
   Verbosity verbosity() const;
@@ -37,7 +40,15 @@ class Session {
   explicit Session(const CommonOptions& common) : common(common) {}
 
   const CommonOptions& common;
+  std::string command;
   nlohmann::json recipe;  // the effective options of the command
+  // For the record (cli/record.h): every training that the command did, and where its record goes; empty: into the
+  // directory named by its options.
+  nlohmann::json trainings = nlohmann::json::array();
+  std::filesystem::path run;
+
+  // Where the command may leave pictures and its record; made when first asked for. Empty with --no-record.
+  std::filesystem::path run_directory();
 
   // Results for people, on stdout; nothing with --json.
   template <typename... Args>
@@ -64,6 +75,8 @@ class Command {
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;
   virtual void describe(OptionVisitor& options) = 0;
+  // Does it make a model or measure one, so that a record of it is kept?
+  virtual bool recorded() const { return true; }
   // Returns the document that --json prints.
   virtual nlohmann::json run(Session& session) = 0;
 };
@@ -86,6 +99,9 @@ std::unique_ptr<Command> make_distill();
 std::unique_ptr<Command> make_sparsify();
 std::unique_ptr<Command> make_tickets();
 std::unique_ptr<Command> make_bench();
+std::unique_ptr<Command> make_diff();
+std::unique_ptr<Command> make_report();
+std::unique_ptr<Command> make_reproduce();
 std::unique_ptr<Command> make_data();
 std::unique_ptr<Command> make_completions();
 

@@ -19,6 +19,9 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_sparsify());
   list.push_back(make_tickets());
   list.push_back(make_bench());
+  list.push_back(make_diff());
+  list.push_back(make_report());
+  list.push_back(make_reproduce());
   list.push_back(make_data());
   list.push_back(make_completions());
   return list;

@@ -10,9 +10,8 @@ namespace pare::cli {
 
 namespace {
 
-bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789.,+-%xe× ") == std::string::npos;
-}
+// Nothing counts as a number: a figure that is missing does not turn its column round.
+bool is_number(const std::string& text) { return text.find_first_not_of("0123456789.,+-%xe× ") == std::string::npos; }
 
 // Display width: continuation bytes of UTF-8 take no column.
 size_t columns(const std::string& text) {

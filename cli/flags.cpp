@@ -1,5 +1,7 @@
 #include "flags.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace pare::cli {
@@ -58,6 +60,44 @@ void FlagWriter::positional(const std::string& name, std::string& value, const s
 void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                             bool required) {
   app_.add_option(name, values, help)->required(required);
+}
+
+void FlagLister::field(const std::string& name, bool& /*value*/, const std::string& help) {
+  flags.push_back({name, help, {}, false, ""});
+}
+
+void FlagLister::field(const std::string& name, int64_t& value, const std::string& help) {
+  flags.push_back({name, help, {}, true, std::to_string(value)});
+}
+
+void FlagLister::field(const std::string& name, double& value, const std::string& help) {
+  flags.push_back({name, help, {}, true, fmt::format("{}", value)});
+}
+
+void FlagLister::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
+  flags.push_back({name, help, choices, true, value});
+}
+
+void FlagLister::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                       const Choices& choices) {
+  flags.push_back({name, help, choices, true, fmt::format("{}", fmt::join(values, ","))});
+}
+
+void FlagLister::field(const std::string& name, std::vector<double>& values, const std::string& help) {
+  flags.push_back({name, help, {}, true, fmt::format("{}", fmt::join(values, ","))});
+}
+
+void FlagLister::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
+  flags.push_back({name, help, {}, true, fmt::format("{}", fmt::join(values, ","))});
+}
+
+void FlagLister::positional(const std::string& name, std::string& /*value*/, const std::string& help, bool required) {
+  positionals.push_back({name, help, required, false});
+}
+
+void FlagLister::positional(const std::string& name, std::vector<std::string>& /*values*/, const std::string& help,
+                            bool required) {
+  positionals.push_back({name, help, required, true});
 }
 
 }  // namespace pare::cli

@@ -27,42 +27,37 @@ class FlagWriter : public OptionVisitor {
   CLI::App& app_;
 };
 
-// Lists the flags of a command, for completions.
+// Lists the flags and arguments of a command, for completions and the reference.
 struct FlagInfo {
   std::string name;
   std::string help;
   Choices choices;
   bool takes_value = true;
+  std::string value;  // the default as text; empty where there is none
+};
+
+struct ArgumentInfo {
+  std::string name;
+  std::string help;
+  bool required = true;
+  bool several = false;
 };
 
 class FlagLister : public OptionVisitor {
  public:
   std::vector<FlagInfo> flags;
-  void field(const std::string& name, bool& value, const std::string& help) override {
-    flags.push_back({name, help, {}, false});
-  }
-  void field(const std::string& name, int64_t& value, const std::string& help) override {
-    flags.push_back({name, help});
-  }
-  void field(const std::string& name, double& value, const std::string& help) override {
-    flags.push_back({name, help});
-  }
-  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override {
-    flags.push_back({name, help, choices});
-  }
+  std::vector<ArgumentInfo> positionals;
+  void field(const std::string& name, bool& value, const std::string& help) override;
+  void field(const std::string& name, int64_t& value, const std::string& help) override;
+  void field(const std::string& name, double& value, const std::string& help) override;
+  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
   void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-             const Choices& choices) override {
-    flags.push_back({name, help, choices});
-  }
-  void field(const std::string& name, std::vector<double>& values, const std::string& help) override {
-    flags.push_back({name, help});
-  }
-  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override {
-    flags.push_back({name, help});
-  }
-  void positional(const std::string& name, std::string& value, const std::string& help, bool required) override {}
+             const Choices& choices) override;
+  void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
+  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
+  void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
   void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                  bool required) override {}
+                  bool required) override;
 };
 
 }  // namespace pare::cli

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
-#include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,10 +13,11 @@
 
 #include "command.h"
 #include "flags.h"
+#include "machine.h"
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
-#include "pare/core/version.h"
 #include "pare/zoo/nearest.h"
+#include "record.h"
 
 namespace pare::cli {
 
@@ -32,6 +31,8 @@ void CommonOptions::describe(OptionVisitor& options) {
   options.field("force", force, "overwrite existing files");
   options.field("recipe", recipe, "TOML file with the same keys as the flags; flags win");
   options.field("print-config", print_config, "print the effective options as a recipe and stop");
+  options.field("runs", runs, "directory of the run directories, where records and states are kept");
+  options.field("no-record", no_record, "leave no record of the run in its directory");
 }
 
 Verbosity CommonOptions::verbosity() const {
@@ -46,20 +47,6 @@ void Session::log(const nlohmann::json& event) const {
 }
 
 namespace {
-
-// "AVX2", as ATen's own description of itself says.
-std::string cpu_capability() {
-  const std::string config = at::show_config();
-  const std::string key = "CPU capability usage: ";
-  const size_t at = config.find(key);
-  return at == std::string::npos ? "unknown" : config.substr(at + key.size(), config.find('\n', at) - at - key.size());
-}
-
-std::string version_text() {
-  return fmt::format("pare {}\nlibtorch {}, {} CPUs, kernels for {}\nMKL-DNN {}, OpenMP {}\n", kVersion, TORCH_VERSION,
-                     std::thread::hardware_concurrency(), cpu_capability(),
-                     at::globalContext().hasMKLDNN() ? "yes" : "no", at::globalContext().hasOpenMP() ? "yes" : "no");
-}
 
 // The recipe's entries as flags, put before those of the command line; an entry whose flag is given there is left out.
 std::vector<std::string> recipe_arguments(const std::string& path, const std::set<std::string>& given) {
@@ -117,7 +104,7 @@ void prepare_computing(const CommonOptions& common) {
   at::manual_seed(static_cast<uint64_t>(common.seed));
 }
 
-int run_command(Command& command, const CommonOptions& common) {
+int run_command(Command& command, const CommonOptions& common, const std::vector<std::string>& words) {
   JsonWriter writer;
   command.describe(writer);
   if (common.print_config) {
@@ -129,10 +116,13 @@ int run_command(Command& command, const CommonOptions& common) {
   }
   prepare_computing(common);
   Session session(common);
+  session.command = command.name();
   session.recipe = writer.json();
   session.recipe["seed"] = common.seed;
   session.log({{"event", "start"}, {"command", command.name()}, {"options", session.recipe}});
+  const RecordClock clock;
   const nlohmann::json result = command.run(session);
+  if (command.recorded() && !common.no_record) write_record(session, words, clock, result);
   session.log({{"event", "result"}, {"command", command.name()}, {"result", result}});
   if (common.json) fmt::print("{}\n", result.dump(2));
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
@@ -156,6 +146,7 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text());
   CommonOptions common;
+  std::vector<std::string> words;
   auto commands = all_commands();
   for (auto& command : commands) {
     auto* sub = app.add_subcommand(std::string(command->name()), std::string(command->summary()));
@@ -166,6 +157,7 @@ int parse_and_run(int argc, char** argv) {
   try {
     auto arguments = expanded_arguments(argc, argv);
     check_command(arguments, commands);
+    words = arguments;
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForVersion&) {
@@ -178,7 +170,7 @@ int parse_and_run(int argc, char** argv) {
     return 2;
   }
   for (auto& command : commands)
-    if (app.got_subcommand(std::string(command->name()))) return run_command(*command, common);
+    if (app.got_subcommand(std::string(command->name()))) return run_command(*command, common, words);
   return 2;
 }
 

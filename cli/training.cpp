@@ -28,7 +28,9 @@ std::string epoch_text(const EpochReport& report, int64_t epochs, double left) {
 }  // namespace
 
 TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const Dataset& data,
-                                    const TrainingOptions& options, TrainingJob job) {
+                                    const TrainingOptions& asked, TrainingJob job) {
+  TrainingOptions options = asked;
+  options.runs = session.common.runs;
   if (!job.what.empty()) session.say("{}\n", job.what);
   const InterruptWatch watch;
   const int64_t epochs = options.train.epochs;
@@ -49,7 +51,11 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   };
   job.stop = [&] { return watch.interrupted(); };
   try {
-    return run_training(graph, data, options, job);
+    TrainingOutcome outcome = run_training(graph, data, options, job);
+    auto history = nlohmann::json::array();
+    for (const auto& report : outcome.state.history) history.push_back(report.json());
+    session.trainings.push_back({{"what", job.what}, {"run", outcome.run.path.string()}, {"history", history}});
+    return outcome;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;
     throw Error(ErrorKind::interrupted, error.where(), "{}; the same command goes on from there", error.message());

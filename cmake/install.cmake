@@ -21,17 +21,18 @@ file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/pare.pc.in ${PROJECT_BINARY_DIR}/pare.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pare.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# The program, and completions as it prints them itself.
+# The program, and completions and the man page as it prints them itself.
 if(TARGET pare_cli)
   # A libtorch outside the system's folders is found again.
   set_target_properties(pare_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS pare_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  foreach(shell bash zsh fish)
+  foreach(shell bash zsh fish man)
     install(CODE "execute_process(COMMAND $<TARGET_FILE:pare_cli> completions ${shell}
                                   OUTPUT_FILE ${PROJECT_BINARY_DIR}/completions.${shell} COMMAND_ERROR_IS_FATAL ANY)")
   endforeach()
   install(FILES ${PROJECT_BINARY_DIR}/completions.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME pare)
   install(FILES ${PROJECT_BINARY_DIR}/completions.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _pare)
   install(FILES ${PROJECT_BINARY_DIR}/completions.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME pare.fish)
+  install(FILES ${PROJECT_BINARY_DIR}/completions.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME pare.1)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

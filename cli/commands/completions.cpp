@@ -2,6 +2,7 @@
 #include "command.h"
 #include "flags.h"
 #include "pare/core/error.h"
+#include "reference.h"
 
 namespace pare::cli {
 
@@ -12,7 +13,7 @@ std::vector<FlagInfo> flags_of(Command& command) {
   command.describe(lister);
   CommonOptions common;
   common.describe(lister);
-  lister.flags.push_back({"help", "what the command does and takes", {}, false});
+  lister.flags.push_back({"help", "what the command does and takes", {}, false, ""});
   return lister.flags;
 }
 
@@ -108,8 +109,11 @@ std::string fish_script() {
 class Completions : public Command {
  public:
   std::string_view name() const override { return "completions"; }
-  std::string_view summary() const override { return "Completions for bash, zsh or fish"; }
-  void describe(OptionVisitor& options) override { options.positional("shell", shell_, "bash, zsh or fish"); }
+  std::string_view summary() const override { return "Completions for shells; also the man page and the reference"; }
+  bool recorded() const override { return false; }
+  void describe(OptionVisitor& options) override {
+    options.positional("shell", shell_, "bash, zsh, fish, man or markdown");
+  }
 
   nlohmann::json run(Session& session) override {
     std::string script;
@@ -119,8 +123,12 @@ class Completions : public Command {
       script = zsh_script();
     else if (shell_ == "fish")
       script = fish_script();
+    else if (shell_ == "man")
+      script = man_page();
+    else if (shell_ == "markdown")
+      script = markdown_reference();
     else
-      throw Error(ErrorKind::usage, "completions", "expected bash, zsh or fish, found '{}'", shell_);
+      throw Error(ErrorKind::usage, "completions", "expected bash, zsh, fish, man or markdown, found '{}'", shell_);
     session.print("{}", script);
     return {{"shell", shell_}, {"script", script}};
   }

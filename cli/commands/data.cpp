@@ -22,6 +22,7 @@ class Data : public Command {
     return "What data sets are here and where: list | path NAME | make scenes";
   }
 
+  bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("what", words_, "list, path NAME, or make scenes");
     options.field("output", output_, "make: the directory; then --data scenes:DIR reads it");

@@ -52,6 +52,7 @@ class Distill : public Command {
     job.begin = [&](bool done) { check_output(output_, done || session.common.force); };
     const TrainingOutcome outcome = distill({teacher.graph, model.graph, distill_}, data, training_,
                                             trainer_with_feedback(session), std::move(job));
+    session.run = outcome.run.path;
     if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
       session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
     else

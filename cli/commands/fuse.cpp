@@ -48,17 +48,26 @@ class Fuse : public Command {
     Progress bar("evaluating", session.common.verbosity());
     run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
     FuseRun done = run_fuse(graphs, run_);
-    if (!plans_.empty()) {
-      const size_t count = write_plans(done.result, static_cast<size_t>(run_.fuse.reference), plans_);
-      session.say("{} plans in {}\n", count, plans_);
-    }
     write_model(session, done.result.fused, output_, models_, {.force = session.common.force});
-    nlohmann::json document = report(session, graphs, done);
-    drift_.report(session, graphs.at(reference), done.result.fused, run_.data, document);
-    return document;
+    nlohmann::json result = report(session, graphs, done);
+    result["plans"] = plan_images(session, done.result);
+    drift_.report(session, graphs.at(reference), done.result.fused, run_.data, result);
+    return result;
   }
 
  private:
+  // Into --plans, else beside the record.
+  nlohmann::json plan_images(Session& session, const FusionResult& result) const {
+    auto list = nlohmann::json::array();
+    std::filesystem::path directory = plans_;
+    if (directory.empty() && !session.common.no_record) directory = session.run_directory() / "plans";
+    if (directory.empty()) return list;
+    for (const auto& image : write_plans(result, static_cast<size_t>(run_.fuse.reference), directory))
+      list.push_back({{"model", models_[image.model]}, {"name", image.name}, {"file", image.file.string()}});
+    if (!plans_.empty()) session.say("{} plans in {}\n", list.size(), plans_);
+    return list;
+  }
+
   // --into names the reference: one of the models, or one more.
   void choose_target() {
     if (into_.empty()) return;

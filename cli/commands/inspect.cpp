@@ -14,6 +14,7 @@ class Inspect : public Command {
   std::string_view name() const override { return "inspect"; }
   std::string_view summary() const override { return "Layers, parameters, MACs, bytes and channel groups of a model"; }
 
+  bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     model_options_.describe(options);

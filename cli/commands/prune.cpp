@@ -1,12 +1,15 @@
 #include "pare/workflow/prune.h"
+
+#include <cmath>
+
 #include "command.h"
 #include "drift.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/report/line_plot.h"
 #include "pare/workflow/distill.h"
-#include "pare/workflow/line_plot.h"
 #include "pare/workflow/model.h"
 #include "training.h"
 
@@ -147,7 +150,7 @@ class Prune : public Command {
       std::vector<std::string> row(heading.size());
       row[0] = curve.name;
       for (size_t i = 0; i < curve.ratios.size(); ++i)
-        row[static_cast<size_t>(curve.ratios[i] * 10 + 0.5)] = fmt::format("{:.4f}", curve.top1[i]);
+        row[static_cast<size_t>(std::lround(curve.ratios[i] * 10))] = fmt::format("{:.4f}", curve.top1[i]);
       table.add(row);
       LineSeries series{.name = curve.name, .x = curve.ratios, .y = curve.top1};
       series.x.insert(series.x.begin(), 0.0);

@@ -6,7 +6,7 @@
 #include "metrics.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/workflow/line_plot.h"
+#include "pare/report/line_plot.h"
 #include "training.h"
 
 namespace pare::cli {

@@ -23,6 +23,7 @@ class Run : public Command {
   std::string_view name() const override { return "run"; }
   std::string_view summary() const override { return "One inference: .npy, .pb, PNG or JPEG in, each output as .npy"; }
 
+  bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     options.field("input", inputs_, "[NAME=]FILE for each input of the model (.npy, .pb, .png, .jpg)");

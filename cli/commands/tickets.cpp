@@ -21,6 +21,7 @@ class Tickets : public Command {
   std::string_view name() const override { return "tickets"; }
   std::string_view summary() const override { return "Search for lottery tickets: sparse networks that train as well"; }
 
+  bool recorded() const override { return part_.empty(); }
   void describe(OptionVisitor& options) override {
     model_options_.describe(options);
     data_.describe(options);
@@ -74,6 +75,7 @@ class Tickets : public Command {
       std::vector<std::string> arguments = own_arguments();
       arguments.insert(arguments.end(), {"--part", fmt::format("{}/{}", i, processes_), "--quiet"});
       std::vector<char*> raw;
+      raw.reserve(arguments.size() + 1);
       for (auto& argument : arguments) raw.push_back(argument.data());
       raw.push_back(nullptr);
       pid_t child = 0;

@@ -40,6 +40,7 @@ class Train : public Command {
     TrainingJob job;
     job.begin = [&](bool done) { check_output(output_, done || session.common.force); };
     const TrainingOutcome outcome = train_with_feedback(session, model.graph, data, training_, std::move(job));
+    session.run = outcome.run.path;
     if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
       session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
     else

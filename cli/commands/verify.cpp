@@ -15,6 +15,7 @@ class Verify : public Command {
   std::string_view name() const override { return "verify"; }
   std::string_view summary() const override { return "Do two models give the same outputs? (exit 4 if not)"; }
 
+  bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "two models, or one with --test-data");
     model_options_.describe(options);

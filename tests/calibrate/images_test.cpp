@@ -50,20 +50,32 @@ TEST(DistillImages, MatchTheRunningStatistics) {
   const auto x = g.input("x", {-1, 3, 12, 12});
   const auto a = g.relu(g.batch_norm(g.conv(x, 3, 8), 8));
   const Graph graph = g.finish(g.batch_norm(g.conv(a, 8, 6), 6));
-  EXPECT_EQ(batch_norms_of(graph), 2U);
   const DistilledImages made = distill_images(graph, {.count = 16, .batch = 8, .steps = 60});
-  EXPECT_TRUE(made.distilled);
+  EXPECT_EQ(made.source, "statistics of batch norms");
   EXPECT_EQ(made.inputs.at(0).size(0), 16);
   EXPECT_FALSE(made.inputs[0].requires_grad());
   EXPECT_LT(made.after, 0.1 * made.before);
 }
 
-TEST(DistillImages, WithoutBatchNormIsNoise) {
+TEST(DistillImages, WithoutBatchNormEveryClassIsSure) {
   TestGraph g;
-  const Graph graph = g.finish(g.linear(g.input("x", {-1, 10}), 10, 3));
+  const auto hidden = g.relu(g.linear(g.input("x", {-1, 10}), 10, 16));
+  const Graph graph = g.finish(g.linear(hidden, 16, 3));
+  const DistilledImages made = distill_images(graph, {.count = 7, .batch = 3, .steps = 300});
+  EXPECT_EQ(made.source, "classes");
+  EXPECT_EQ(made.inputs.at(0).sizes(), (std::vector<int64_t>{7, 10}));
+  EXPECT_LT(made.after, 0.5 * made.before);
+  const at::Tensor found = forward(graph, made.inputs).outputs.at(0).argmax(1);
+  // Batches of three begin with class 0 each.
+  EXPECT_TRUE(at::equal(found, at::tensor({0, 1, 2, 0, 1, 2, 0})));
+}
+
+TEST(DistillImages, WithNothingToDistilFromIsNoise) {
+  TestGraph g;
+  const Graph graph = g.finish(g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4)));
   const DistilledImages made = distill_images(graph, {.count = 4});
-  EXPECT_FALSE(made.distilled);
-  EXPECT_EQ(made.inputs.at(0).sizes(), (std::vector<int64_t>{4, 10}));
+  EXPECT_EQ(made.source, "");
+  EXPECT_TRUE(at::equal(made.inputs.at(0), noise_inputs(graph, {.count = 4}).at(0)));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ models=$root/tests/data/cli
 source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run train eval prune fuse distill sparsify tickets explain localize roar bench data completions"
+commands="inspect convert verify run train eval prune fuse distill sparsify tickets explain localize roar bench diff report reproduce data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -339,6 +339,44 @@ for shell in bash zsh fish; do
   fi
 done
 exits "completions of an unknown shell" 2 completions tcsh
+exits "completions man" 0 completions man
+check "the man page: every command" "it has not" bash -c 'for c in '"$commands"'; do grep -q "^.SS pare $c" stdout || exit 1; done'
+exits "completions markdown" 0 completions markdown
+check "docs/reference.md is what the program prints" "make it anew with: pare completions markdown >docs/reference.md" cmp -s stdout "$root/docs/reference.md"
+
+# --- records, reports, differences ------------------------------------------------------------------------------------
+rm -rf runs
+exits "prune leaves a record" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 --force -o pruned.onnx
+check "prune leaves a record: options, machine, result" "$(ls runs 2>/dev/null)" node -e '
+  const fs = require("fs"), run = fs.readdirSync("runs")[0];
+  const r = JSON.parse(fs.readFileSync(`runs/${run}/record.json`, "utf8"));
+  process.exit(r.command === "prune" && r.options.channels === 0.5 && r.machine.cores > 0 && r.result.groups.length === 4 &&
+               r.files[0].bytes > 0 && r.seconds > 0 && r.version && r.started ? 0 : 1)'
+exits "--no-record" 0 prune --arch lenet-5 --channels 0.25 --round-to 1 --force --no-record -o other.onnx
+check "--no-record: leaves none" "$(ls runs)" test "$(ls runs | wc -l)" -eq 1
+exits "fuse leaves its plans" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force
+check "fuse leaves its plans: beside its record" "$(ls runs/*)" bash -c 'ls runs/fuse-*/plans/*.png >/dev/null'
+exits "bench leaves a record" 0 bench pruned.onnx other.onnx --threads 1 --rounds 5 --seconds 0.1
+exits "report" 0 report runs -o report.html
+check "report: one page without scripts or addresses" "$(head -c 300 report.html)" bash -c '
+  grep -q "<table>" report.html && grep -q "class=\"bar\"" report.html && grep -q "data:image/png" report.html &&
+  ! grep -q "<script" report.html && ! grep -oE "(src|href)=\"[^\"]*" report.html | grep -vqE "=\"data:"'
+exits "report: will not overwrite" 2 report runs -o report.html
+exits "report: no such run" 1 report nowhere -o other.html
+printf '[]' >odd.json
+exits "report: not a record" 1 report odd.json -o other.html
+check "report: nothing is left of what failed" "it is" test ! -e other.html
+exits "diff" 0 diff pruned.onnx other.onnx
+check "diff: names what changed" "$(head -c 300 stdout)" grep -q "weight shape" stdout
+exits "diff of a model with itself" 0 diff pruned.onnx pruned.onnx --json
+check "diff of a model with itself: nothing" "$(head -c 300 stdout)" node -e '
+  const d = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(d.changed + d.added + d.removed === 0 && d.same > 0 && d.outputs[0].largest === 0 ? 0 : 1)'
+exits "diff --html" 0 diff pruned.onnx other.onnx --html diff.html
+check "diff --html: both graphs" "$(head -c 300 diff.html)" bash -c 'grep -q "class=\"changed\"" diff.html && ! grep -q "<script" diff.html'
+exits "diff of models with other inputs" 0 diff pruned.onnx "$models/mlp.onnx"
+check "diff of models with other inputs: says so" "$(head -c 300 stdout)" grep -q "not compared" stdout
+exits "reproduce an unknown paper" 2 reproduce no-such-paper
 
 # --- terminals and pipes ----------------------------------------------------------------------------------------------
 NO_COLOR=1 run inspect "$models/mlp.onnx"

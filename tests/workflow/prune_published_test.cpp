@@ -60,6 +60,21 @@ TEST(Published, LeNet) {
   }
 }
 
+// Past it, from the checkpoint alone: images distilled from the classes choose the neurons and solve the layers.
+TEST(Published, LeNetPastItWithoutData) {
+  LOAD_OR_SKIP(lenet, "lenet-300-100.fashion-mnist.pth.tar", "lenet-300-100");
+  for (const uint64_t seed : {0U, 1U}) {
+    PruneOptions options = lenet_options("subset", 0.8, "synthetic");
+    options.seed = seed;
+    try {
+      EXPECT_GE(prune(lenet, options).after.metrics.front().second, 0.815) << "seed " << seed;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::file) throw;
+      GTEST_SKIP() << error.what();
+    }
+  }
+}
+
 TEST(Published, ResNet20AsPublished) {
   LOAD_OR_SKIP(resnet, "resnet20.cifar10.th", "resnet20");
   PruneOptions options;

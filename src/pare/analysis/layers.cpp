@@ -1,6 +1,7 @@
 #include "pare/analysis/layers.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 

@@ -78,7 +78,7 @@ std::string last_spatial_activation(const Graph& graph) {
 }
 
 std::string last_spatial_value(const Graph& graph) {
-  const std::string found = last_spatial(graph, false);
+  std::string found = last_spatial(graph, false);
   if (found.empty()) throw Error(ErrorKind::shape, graph.name, "no layer has a spatial extent to take a map at");
   return found;
 }

@@ -34,6 +34,7 @@ at::Tensor rap_inner(const LinearStep& l, const at::Tensor& R) {
   }
   const auto apply = [&](const std::vector<Operand>& operands) {
     std::vector<Applied> applied;
+    applied.reserve(operands.size());
     for (const auto& operand : operands) applied.emplace_back(l, operand.x, operand.weight);
     return applied;
   };

@@ -52,7 +52,7 @@ class PixelAdam {
   int t_ = 0;
 };
 
-at::Tensor objective(const std::vector<Remembered>& remembered, const TensorMap& tapped) {
+at::Tensor mismatch(const std::vector<Remembered>& remembered, const TensorMap& tapped) {
   at::Tensor sum;
   for (const auto& norm : remembered) {
     const at::Tensor& x = tapped.at(norm.value);
@@ -68,50 +68,83 @@ at::Tensor objective(const std::vector<Remembered>& remembered, const TensorMap&
   return sum / static_cast<double>(remembered.size());
 }
 
-}  // namespace
+// What the pixels are moved by.
+struct Aim {
+  std::string source;
+  std::vector<std::string> taps;
+  std::function<at::Tensor(const RunResult&)> objective;
+  double start = 1;   // deviation of the noise
+  double rate = 0.1;  // of Adam, falling to zero by a cosine
+};
 
-size_t batch_norms_of(const Graph& graph) { return remembered_statistics(graph).size(); }
+Aim statistics_aim(const std::vector<Remembered>& remembered) {
+  Aim aim{.source = "statistics of batch norms"};
+  for (const auto& norm : remembered) aim.taps.push_back(norm.value);
+  aim.objective = [&remembered](const RunResult& run) { return mismatch(remembered, run.tapped); };
+  return aim;
+}
+
+Aim classes_aim(const Graph& graph) {
+  bool probabilities = false;
+  for (const auto& node : graph.nodes)
+    if (node.outputs.front() == graph.outputs.front().name) probabilities = node.op == "Softmax";
+  Aim aim{.source = "classes", .start = 0.1, .rate = 0.02};
+  aim.objective = [probabilities](const RunResult& run) {
+    const at::Tensor& out = run.outputs.front();
+    const at::Tensor logits = probabilities ? at::log(out + 1e-12) : out;
+    return at::cross_entropy_loss(logits, at::arange(out.size(0), at::kLong).remainder(out.size(1)));
+  };
+  return aim;
+}
+
+// Does the network tell classes of single images apart?
+bool is_classifier(const Graph& graph, const at::Tensor& images) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor out = forward(graph, {{images.narrow(0, 0, 1)}}).outputs.front();
+  return out.dim() == 2 && out.size(0) == 1 && out.size(1) > 1 && out.is_floating_point();
+}
+
+}  // namespace
 
 DistilledImages distill_images(const Graph& graph, const DistillOptions& options) {
   DistilledImages result;
-  const auto remembered = remembered_statistics(graph);
   NoiseOptions start = options.start;
   start.count = options.count;
   start.seed = options.seed;
   result.inputs = noise_inputs(graph, start);
-  const bool image = result.inputs.size() == 1 && result.inputs[0].is_floating_point();
-  if (remembered.empty() || !image) return result;
+  if (result.inputs.size() != 1 || !result.inputs[0].is_floating_point()) return result;
+  const auto remembered = remembered_statistics(graph);
+  if (remembered.empty() && !is_classifier(graph, result.inputs[0])) return result;
+  const Aim aim = remembered.empty() ? classes_aim(graph) : statistics_aim(remembered);
 
   const at::AutoGradMode with_gradients(true);
   const Program program(graph);
-  RunOptions run;
-  for (const auto& norm : remembered) run.taps.push_back(norm.value);
+  const RunOptions run{.taps = aim.taps};
   const int64_t batches = (options.count + options.batch - 1) / options.batch;
   std::vector<at::Tensor> made;
   for (int64_t b = 0; b < batches; ++b) {
     const int64_t begin = b * options.batch;
-    at::Tensor x = result.inputs[0].narrow(0, begin, std::min(options.batch, options.count - begin)).clone();
+    at::Tensor x = result.inputs[0].narrow(0, begin, std::min(options.batch, options.count - begin)) * aim.start;
     x.requires_grad_();
     PixelAdam adam(x);
     for (int64_t s = 0; s < options.steps; ++s) {
-      const at::Tensor loss = objective(remembered, program.run({&x, 1}, run).tapped);
+      const at::Tensor loss = aim.objective(program.run({&x, 1}, run));
       if (s == 0) result.before += loss.item<double>() / static_cast<double>(batches);
       loss.backward();
       const at::Tensor gradient = x.grad().clone();
       x.mutable_grad() = at::Tensor();
       const double progress = static_cast<double>(s) / static_cast<double>(options.steps);
       const at::NoGradGuard no_grad;
-      adam.step(x, gradient, options.rate * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
+      adam.step(x, gradient, aim.rate * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
       if (options.progress) options.progress(b * options.steps + s + 1, batches * options.steps);
     }
     const at::NoGradGuard no_grad;
     x = x.detach();
-    result.after +=
-        objective(remembered, program.run({&x, 1}, run).tapped).item<double>() / static_cast<double>(batches);
+    result.after += aim.objective(program.run({&x, 1}, run)).item<double>() / static_cast<double>(batches);
     made.push_back(x);
   }
   result.inputs[0] = at::cat(made);
-  result.distilled = true;
+  result.source = aim.source;
   return result;
 }
 

@@ -1,10 +1,16 @@
-// Images distilled from a network alone: the batch norms of a trained network remember the mean and variance that real
-// images gave every channel. Starting from noise, gradient descent on the pixels makes a batch whose statistics at
-// every batch norm are those (Yin et al., Dreaming to Distill, CVPR 2020; Haroush et al., The Knowledge Within, CVPR
+// Images distilled from a network alone, by gradient descent on the pixels from noise.
+//
+// With batch norms, which remember the mean and variance that real images gave every channel, a batch whose statistics
+// at every batch norm are those (Yin et al., Dreaming to Distill, CVPR 2020; Haroush et al., The Knowledge Within, CVPR
 // 2020):
 //
 //   min over x  Σ over batch norms of  mean_c ((m_c − μ_c)²/σ_c² + (s_c/σ_c − 1)²),   m, s: mean and deviation of the
 //   batch
+//
+// Without, images that the network is sure of, as many of each class, found near a grey one: what the cross-entropy's
+// gradient draws into faint noise is the pattern that a class is known by, and little else.
+//
+//   min over x  mean_n −log p(class n mod K | x_n),   x from 0.1·noise
 //
 #pragma once
 
@@ -12,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "pare/calibrate/noise.h"
@@ -20,11 +27,10 @@
 namespace pare {
 
 struct DistillOptions {
-  int64_t count = 64;  // images
-  int64_t batch = 64;  // distilled together
-  int64_t steps = 150;
-  double rate = 0.1;   // of Adam, falling to zero by a cosine
-  NoiseOptions start;  // count and seed of it are not used
+  int64_t count = 64;   // images
+  int64_t batch = 64;   // distilled together
+  int64_t steps = 150;  // of Adam
+  NoiseOptions start;   // count and seed of it are not used
   uint64_t seed = 0;
   std::function<void(int64_t done, int64_t all)> progress;
 };
@@ -33,11 +39,8 @@ struct DistilledImages {
   std::vector<at::Tensor> inputs;  // one per graph input
   double before = 0;               // the mean objective of the noise
   double after = 0;                // and of the images
-  bool distilled = false;          // false: the graph has no batch norm, the inputs are the noise itself
+  std::string source;              // what they were distilled from; empty: nothing, the inputs are the noise itself
 };
-
-// How many batch norms with running statistics there are to distil from.
-size_t batch_norms_of(const Graph& graph);
 
 DistilledImages distill_images(const Graph& graph, const DistillOptions& options);
 

@@ -74,7 +74,7 @@ Merge merge_by_regression(const MergeProblem& problem, const at::Tensor& mean, c
 Merge gaussian(const MergeProblem& problem, const GaussianOptions& options) {
   const GroupFilters filters = group_filters(problem.graph, problem.map, problem.group);
   if (!filters.single()) {
-    const at::Tensor& rows = filters.folded;
+    const at::Tensor rows = filters.folded();
     return merge_by_regression(problem, at::zeros({rows.size(0)}, at::kDouble), at::mm(rows, rows.t()), options.ridge);
   }
   const at::Tensor vectors = filters.depthwise.defined() || filters.norm ? filters.vectors() : filters.weight;

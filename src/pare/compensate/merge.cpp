@@ -40,6 +40,18 @@ std::vector<std::vector<int64_t>> occurrences(const Slot& slot, const ChannelGro
   return places;
 }
 
+// Zᵀ·rows, of the rows' type; where a row of Z has one number at most, as merging makes it, each row is scaled and
+// added in its place.
+at::Tensor fold_rows(const at::Tensor& Z, const at::Tensor& rows) {
+  const at::Tensor used = Z != 0;
+  if (used.sum(1).max().item<int64_t>() > 1) return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type());
+  const auto [scale, place] = at::where(used, Z.abs(), at::zeros_like(Z)).max(1);
+  const at::Tensor taken = at::nonzero(scale).squeeze(1);
+  const at::Tensor factor = Z.gather(1, place.unsqueeze(1)).index_select(0, taken).to(rows.scalar_type());
+  at::Tensor result = at::zeros({Z.size(1), rows.size(1)}, rows.options());
+  return result.index_add_(0, place.index_select(0, taken), rows.index_select(0, taken) * factor);
+}
+
 class MergeFold {
  public:
   MergeFold(const Graph& graph, const ChannelMap& map) : graph_(graph), map_(map), result_(graph) {}
@@ -81,13 +93,13 @@ class MergeFold {
         to.push_back(place);
       }
       const auto list = [](const std::vector<int64_t>& v) { return at::tensor(v, at::kLong); };
-      const at::Tensor present = weight.index_select(0, list(from)).flatten(1).to(at::kDouble);
+      const at::Tensor present = weight.index_select(0, list(from)).flatten(1);
       const at::Tensor Z = merge.Z.index_select(0, list(rows)).index_select(1, list(columns));
       auto dims = weight.sizes().vec();
       dims[0] = static_cast<int64_t>(to.size());
-      folded.index_copy_(0, list(to), at::mm(Z.t(), present).reshape(dims).to(folded.scalar_type()));
+      folded.index_copy_(0, list(to), fold_rows(Z, present).reshape(dims));
       if (!merge.c.defined()) continue;
-      const at::Tensor part = at::mv(present.t(), merge.c.index_select(0, list(rows)));
+      const at::Tensor part = at::mv(present.t().to(at::kDouble), merge.c.index_select(0, list(rows)));
       offset = offset.defined() ? offset + part : part;
     }
     replace_constant(result_, slot.node, slot.input, folded.movedim(0, slot.axis).contiguous());

@@ -13,17 +13,6 @@ namespace {
 // A number that no real distance reaches: stands for a candidate that must not be taken.
 constexpr double kNever = 1e30;
 
-struct Rows {
-  at::Tensor norm;  // [n]
-  at::Tensor unit;  // [n, d]; zero where the filter is
-};
-
-Rows normalized(const at::Tensor& filters) {
-  const at::Tensor norm = filters.norm(2, {1});
-  const at::Tensor safe = at::where(norm > 0, norm, at::ones_like(norm));
-  return {norm, filters / safe.unsqueeze(1)};
-}
-
 // scale [R, K] and distance [R, K] of every pair (removed, kept).
 struct Pairs {
   at::Tensor cosine;
@@ -66,13 +55,18 @@ Pairs with_batch_norm(const Pairs& plain, const NormParameters& norm, const at::
 
 Merge most_sim(const MergeProblem& problem, const MostSimOptions& options) {
   Merge merge{.Z = identity_merge(problem)};
-  const GroupFilters filters = group_filters(problem.graph, problem.map, problem.group);
+  const GroupFilters filters = group_filters(problem.graph, problem.map, problem.group, at::kFloat);
   const at::Tensor R = at::tensor(problem.removed, at::kLong);
   const at::Tensor K = at::tensor(problem.kept, at::kLong);
-  const Rows rows = normalized(filters.vectors());
+  // In single precision, which is what weights carry.
+  const at::Tensor vectors = filters.vectors().to(at::kFloat);
+  const at::Tensor norms = vectors.norm(2, {1}).to(at::kDouble);
+  const at::Tensor removed = norms.index_select(0, R).unsqueeze(1), kept = norms.index_select(0, K).unsqueeze(0);
   Pairs pairs;
-  pairs.cosine = at::mm(rows.unit.index_select(0, R), rows.unit.index_select(0, K).t());
-  pairs.scale = rows.norm.index_select(0, R).unsqueeze(1) / rows.norm.index_select(0, K).unsqueeze(0);
+  const at::Tensor products = at::mm(vectors.index_select(0, R), vectors.index_select(0, K).t());
+  // A filter of zeros has no direction: it is at right angles to all.
+  pairs.cosine = at::nan_to_num(products / (removed * kept), 0, 0, 0);
+  pairs.scale = removed / kept;
   pairs.distance = 1 - pairs.cosine;
   if (filters.norm) pairs = with_batch_norm(pairs, *filters.norm, R, K, options);
   const at::Tensor nearest = std::get<1>(pairs.distance.min(1));

@@ -216,7 +216,7 @@ class Reconstruction {
   at::Tensor target(const Layer& layer, size_t twin) const {
     const std::string& value = original_.nodes[twin].outputs[0];
     const at::Tensor& y = before_.at(value);
-    const at::Tensor own = slice(y, layer.value_axis, kept(value, y, layer.value_axis));
+    at::Tensor own = slice(y, layer.value_axis, kept(value, y, layer.value_axis));
     if (!options_.shortcut) return own;
     const at::Tensor lost = lost_beside(layer, twin);
     return lost.defined() && lost.sizes() == own.sizes() ? own + lost : own;

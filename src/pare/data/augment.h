@@ -4,15 +4,13 @@
 // Pure functions, each on the calling thread alone; any thread.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "pare/data/random.h"
-
-namespace at {
-class Tensor;
-}
 
 namespace pare {
 

@@ -5,14 +5,12 @@
 // Pure functions; any thread.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string_view>
-
-namespace at {
-class Tensor;
-}
 
 namespace pare {
 

@@ -9,16 +9,14 @@
 // All functions are pure and may be called from any thread.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
-
-namespace at {
-class Tensor;
-}
 
 namespace pare {
 

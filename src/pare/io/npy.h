@@ -1,13 +1,11 @@
 // NumPy's .npy files, versions 1 and 2: one tensor, in C or Fortran order, little-endian.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <filesystem>
 
 #include "pare/io/byte_source.h"
-
-namespace at {
-class Tensor;
-}
 
 namespace pare {
 

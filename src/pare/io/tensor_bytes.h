@@ -1,6 +1,8 @@
 // The dtypes that files and ATen share, and tensors made over raw little-endian bytes.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
@@ -8,10 +10,6 @@
 #include <string_view>
 
 #include "pare/io/byte_source.h"
-
-namespace at {
-class Tensor;
-}
 
 namespace pare {
 

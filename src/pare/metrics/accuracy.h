@@ -6,11 +6,9 @@
 // Pure functions and values; any thread.
 #pragma once
 
-#include <cstdint>
+#include <ATen/core/Tensor.h>
 
-namespace at {
-class Tensor;
-}
+#include <cstdint>
 
 namespace pare {
 

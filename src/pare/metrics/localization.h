@@ -4,11 +4,9 @@
 // Pure functions; any thread.
 #pragma once
 
-#include <cstdint>
+#include <ATen/core/Tensor.h>
 
-namespace at {
-class Tensor;
-}
+#include <cstdint>
 
 namespace pare {
 

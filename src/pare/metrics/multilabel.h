@@ -8,13 +8,11 @@
 // Pure functions; any thread.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <span>
 #include <vector>
-
-namespace at {
-class Tensor;
-}
 
 namespace pare {
 

@@ -3,12 +3,14 @@
 // ATen's own kernels are taken where the padding is the same on both sides. Otherwise MaxPool pads with the smallest
 // number, and the sums behind AveragePool and LpPool are taken axis by axis: a sum over a box is a sum of sums.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
 #include "pare/ops/common.h"
 #include "pare/ops/dtype.h"
 #include "pare/ops/families.h"
+#include "pare/ops/max_windows.h"
 #include "pare/ops/window.h"
 
 namespace pare {
@@ -26,6 +28,14 @@ bool symmetric(const Window& window) {
 
 // ceil_mode must be the same on all axes for ATen; the window list comes from one attribute, so it is.
 bool runs_over(const Window& window) { return window[0].ceil; }
+
+// Do windows neither overlap nor leave the input?
+bool is_tiling(const Window& window) {
+  return std::all_of(window.begin(), window.end(), [](const WindowAxis& axis) {
+    return axis.begin == 0 && axis.stride == axis.kernel && axis.dilation == 1 &&
+           axis.output == axis.input / axis.kernel;
+  });
+}
 
 // Everything the window covers, with `value` where there is no input.
 Tensor padded(const Tensor& x, const Window& window, const at::Scalar& value) {
@@ -101,6 +111,9 @@ Tensors max_pool(const EvalContext& context) {
   Tensor found;
   if (window.size() == 3)
     std::tie(y, found) = at::max_pool3d_with_indices(data, kernel, stride, pad, dilation, ceil);
+  else if (!with_indices && is_tiling(window) && at::GradMode::is_enabled() && data.requires_grad() &&
+           suits_max_of_windows(data, {kernel[0], kernel[1]}))
+    y = max_of_windows(data, {kernel[0], kernel[1]});
   else if (with_indices)
     std::tie(y, found) = at::max_pool2d_with_indices(data, kernel, stride, pad, dilation, ceil);
   else

@@ -70,7 +70,7 @@ at::Tensor importance(const Graph& graph, const ChannelMap& map, const ChannelGr
   const auto channels = static_cast<int64_t>(group.channels.size());
   at::Tensor scores;
   switch (options.criterion) {
-    case Criterion::l1: scores = group_filters(graph, map, group).vectors().abs().sum(1); break;
+    case Criterion::l1: scores = group_filters(graph, map, group).vectors().norm(1, {1}); break;
     case Criterion::l2: scores = group_filters(graph, map, group).vectors().norm(2, {1}); break;
     case Criterion::gm: {
       const at::Tensor filters = group_filters(graph, map, group).vectors();

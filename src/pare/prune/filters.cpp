@@ -10,23 +10,26 @@
 
 namespace pare {
 
-at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const Slot& slot) {
+at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const Slot& slot, at::ScalarType type) {
   std::map<int64_t, std::vector<int64_t>> places;
   for (size_t i = 0; i < slot.ids.size(); ++i) places[slot.ids[i]].push_back(static_cast<int64_t>(i));
   size_t most = 0;
   for (const ChannelId id : group.channels)
     if (const auto found = places.find(static_cast<int64_t>(id)); found != places.end())
       most = std::max(most, found->second.size());
-  const at::Tensor tensor = graph.tensor(slot.tensor).to(at::kDouble).movedim(slot.axis, 0);
+  const at::Tensor tensor = graph.tensor(slot.tensor).to(type).movedim(slot.axis, 0);
   const at::Tensor flat = tensor.reshape({tensor.size(0), -1});
-  // A row of zeros behind the last stands for places that a channel does not have.
-  const at::Tensor padded = at::cat({flat, at::zeros({1, flat.size(1)}, at::kDouble)});
   std::vector<int64_t> index;
   for (const ChannelId id : group.channels) {
     const auto found = places.find(static_cast<int64_t>(id));
     for (size_t j = 0; j < most; ++j)
       index.push_back(found != places.end() && j < found->second.size() ? found->second[j] : flat.size(0));
   }
+  bool as_stored = static_cast<int64_t>(index.size()) == flat.size(0) && most == 1;
+  for (size_t i = 0; i < index.size(); ++i) as_stored = as_stored && index[i] == static_cast<int64_t>(i);
+  if (as_stored) return flat;
+  // A row of zeros behind the last stands for places that a channel does not have.
+  const at::Tensor padded = at::cat({flat, at::zeros({1, flat.size(1)}, type)});
   return padded.index_select(0, at::tensor(index, at::kLong))
       .reshape({static_cast<int64_t>(group.channels.size()), -1});
 }
@@ -175,12 +178,21 @@ at::Tensor folded_rows(const Graph& graph, const ChannelGroup& group, const Usag
 }  // namespace
 
 at::Tensor GroupFilters::vectors() const {
-  if (!single()) return folded;
+  if (!single()) return weight;
   if (depthwise.defined()) return (weight.unsqueeze(2) * depthwise.unsqueeze(1)).flatten(1);
-  return norm ? weight : folded;
+  return norm ? weight : folded();
 }
 
-GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
+at::Tensor GroupFilters::folded() const {
+  if (!single()) return weight;
+  const at::Tensor rows = depthwise.defined() ? (weight.unsqueeze(2) * depthwise.unsqueeze(1)).flatten(1) : weight;
+  if (!norm) return at::cat({rows, bias.unsqueeze(1)}, 1);
+  const at::Tensor scale = norm->gamma / norm->sigma;
+  const at::Tensor shift = scale * (bias - norm->mean) + norm->beta;
+  return at::cat({rows * scale.unsqueeze(1), shift.unsqueeze(1)}, 1);
+}
+
+GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const ChannelGroup& group, at::ScalarType type) {
   GroupFilters filters;
   const Usage usage = usage_of(graph);
   const auto makers = makers_of(graph, map, group);
@@ -189,15 +201,14 @@ GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const Chan
   if (!one) {
     std::vector<at::Tensor> parts = {at::zeros({channels, 0}, at::kDouble)};
     for (const auto& [node, maker] : makers) parts.push_back(folded_rows(graph, group, usage, node, maker));
-    filters.folded = at::cat(parts, 1);
-    filters.weight = filters.folded;
+    filters.weight = at::cat(parts, 1);
     filters.bias = at::zeros({channels}, at::kDouble);
     return filters;
   }
   const auto& [node, maker] = *makers.begin();
   const std::string& name = graph.nodes[node].name;
   filters.layer = name.empty() ? graph.nodes[node].outputs.front() : name;
-  filters.weight = rows_by_channel(graph, group, *maker.weight);
+  filters.weight = rows_by_channel(graph, group, *maker.weight, type);
   filters.bias = maker.bias != nullptr ? rows_by_channel(graph, group, *maker.bias).reshape({channels})
                                        : at::zeros({channels}, at::kDouble);
   Path(graph, group, usage, filters).follow(node);
@@ -205,11 +216,6 @@ GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const Chan
     filters.norm->mean = filters.norm->mean - filters.bias;
     filters.bias = at::zeros_like(filters.bias);
   }
-  const at::Tensor scale = filters.norm ? filters.norm->gamma / filters.norm->sigma : at::ones({channels}, at::kDouble);
-  const at::Tensor shift = filters.norm ? filters.norm->beta - scale * filters.norm->mean : at::zeros_like(scale);
-  at::Tensor rows = filters.weight;
-  if (filters.depthwise.defined()) rows = (rows.unsqueeze(2) * filters.depthwise.unsqueeze(1)).flatten(1);
-  filters.folded = at::cat({rows * scale.unsqueeze(1), (scale * filters.bias + shift).unsqueeze(1)}, 1);
   return filters;
 }
 

@@ -16,26 +16,30 @@ namespace pare {
 
 // Entries of a slot's tensor that belong to each channel of the group, as rows: [channels, entries]. A channel with
 // fewer places than another (it is concatenated once less) has zeros at the end.
-at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const Slot& slot);
+at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const Slot& slot,
+                           at::ScalarType type = at::kDouble);
 
 // A channel group whose channels one layer makes, with what follows it on the way to its readers:
 //   layer → [batch norm] → [activation] → [depthwise → [batch norm] → [activation]] → … → readers
 // or, where several layers make them (a residual stream), only the rows.
 struct GroupFilters {
   std::string layer;                   // name of the node that makes the channels; empty when there are several
-  at::Tensor weight;                   // double [channels, d]; several layers: their rows side by side, folded
+  at::Tensor weight;                   // [channels, d]; several layers: their rows side by side, folded
   at::Tensor bias;                     // double [channels]; zeros without one
   std::optional<NormParameters> norm;  // of the last batch norm before the first reader
   at::Tensor depthwise;                // double [channels, k]: the kernels between, undefined without
   // The last activation before the first reader; nothing when there is none.
   std::function<at::Tensor(const at::Tensor&)> activation;
-  at::Tensor folded;  // double [channels, d + 1]: the rows as the batch norm scales them, then the bias
 
   bool single() const { return !layer.empty(); }
+  // double [channels, d + 1]: the rows as the batch norm scales them, then the bias
+  at::Tensor folded() const;
   // What the papers rank and compare: the filter, with its bias appended where no batch norm takes it away; outer
   // product of the pointwise and the depthwise filter where there is one.
   at::Tensor vectors() const;
 };
-GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const ChannelGroup& group);
+// `type` is that of `weight` where one layer makes the channels; double elsewhere.
+GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const ChannelGroup& group,
+                           at::ScalarType type = at::kDouble);
 
 }  // namespace pare

@@ -5,32 +5,31 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 
 #include "pare/exec/program.h"
 #include "pare/passes/for_inference.h"
 
 namespace pare {
 
-std::vector<Latency> benchmark(const std::vector<Graph>& models, const BenchmarkOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  const at::NoGradGuard no_grad;
-  std::vector<Program> programs;
-  std::vector<std::vector<at::Tensor>> inputs;
-  for (const auto& model : models) {
-    programs.emplace_back(for_inference(model));
-    inputs.push_back(random_inputs(model, options.batch, options.seed));
-    programs.back().run(inputs.back());
-  }
-  std::vector<std::vector<double>> times(models.size());
-  const auto start = Clock::now();
+TimedRun timed_run(const Graph& model, int64_t batch, uint64_t seed) {
+  const auto program = std::make_shared<Program>(for_inference(model));
+  return [program, inputs = random_inputs(model, batch, seed)] {
+    const at::NoGradGuard no_grad;
+    const auto before = std::chrono::steady_clock::now();
+    program->run(inputs);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+  };
+}
+
+std::vector<Latency> benchmark(const std::vector<TimedRun>& runs, const BenchmarkOptions& options) {
+  for (const auto& run : runs) run();
+  std::vector<std::vector<double>> times(runs.size());
+  const auto start = std::chrono::steady_clock::now();
   for (int64_t round = 0; round < options.rounds; ++round) {
-    const double spent = std::chrono::duration<double>(Clock::now() - start).count();
-    if (round >= 5 && spent > options.seconds) break;
-    for (size_t m = 0; m < programs.size(); ++m) {
-      const auto before = Clock::now();
-      programs[m].run(inputs[m]);
-      times[m].push_back(std::chrono::duration<double>(Clock::now() - before).count());
-    }
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    if (round >= 5 && spent.count() > options.seconds) break;
+    for (size_t m = 0; m < runs.size(); ++m) times[m].push_back(runs[m]());
     if (options.progress) options.progress(round + 1, options.rounds);
   }
   std::vector<Latency> result;
@@ -39,9 +38,20 @@ std::vector<Latency> benchmark(const std::vector<Graph>& models, const Benchmark
     const auto at = [&](double part) {
       return list[static_cast<size_t>(part * static_cast<double>(list.size() - 1) + 0.5)];
     };
-    result.push_back({at(0.5), at(0.1), at(0.9), static_cast<int64_t>(list.size())});
+    result.push_back({at(0.5), at(0.1), at(0.9), at(0.99), static_cast<int64_t>(list.size())});
   }
   return result;
+}
+
+double part_of_zeros(const Graph& graph) {
+  int64_t zeros = 0;
+  int64_t all = 0;
+  for (const auto& [name, tensor] : graph.tensors) {
+    if (!tensor.is_floating_point() || tensor.dim() < 2) continue;
+    all += tensor.numel();
+    zeros += tensor.numel() - tensor.count_nonzero().item<int64_t>();
+  }
+  return all == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(all);
 }
 
 }  // namespace pare

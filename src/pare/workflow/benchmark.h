@@ -9,10 +9,8 @@
 namespace pare {
 
 struct BenchmarkOptions {
-  int64_t batch = 1;
-  int64_t rounds = 30;  // timed runs of each model, one of each in turn
+  int64_t rounds = 30;  // timed runs of each, one of each in turn
   double seconds = 5;   // or as many rounds as fit into this time, at least 5
-  uint64_t seed = 0;
   std::function<void(int64_t done, int64_t all)> progress;
 };
 
@@ -20,11 +18,20 @@ struct Latency {
   double median = 0;  // seconds for a batch
   double p10 = 0;
   double p90 = 0;
+  double p99 = 0;
   int64_t rounds = 0;
 };
 
-// One warm-up each, then rounds in which every model runs once, so that a busy moment of the machine hits all alike.
-// The graphs are prepared for inference first (passes/for_inference.h).
-std::vector<Latency> benchmark(const std::vector<Graph>& models, const BenchmarkOptions& options);
+// One run, which gives the seconds it took.
+using TimedRun = std::function<double()>;
+
+// A graph prepared for inference (passes/for_inference.h) on random inputs.
+TimedRun timed_run(const Graph& model, int64_t batch, uint64_t seed);
+
+// One warm-up each, then rounds in which every one runs once, so that a busy moment of the machine hits all alike.
+std::vector<Latency> benchmark(const std::vector<TimedRun>& runs, const BenchmarkOptions& options);
+
+// The part of the elements of a graph's floating-point tensors of two or more axes that is zero.
+double part_of_zeros(const Graph& graph);
 
 }  // namespace pare

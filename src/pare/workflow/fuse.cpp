@@ -50,9 +50,10 @@ FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options
   return run;
 }
 
-size_t write_plans(const FusionResult& result, size_t reference, const std::filesystem::path& directory) {
+std::vector<PlanImage> write_plans(const FusionResult& result, size_t reference,
+                                   const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
-  size_t written = 0;
+  std::vector<PlanImage> written;
   for (size_t k = 0; k < result.alignments.size(); ++k) {
     const Alignment& alignment = result.alignments[k];
     for (size_t l = 0; l < alignment.maps.size(); ++l) {
@@ -63,7 +64,7 @@ size_t write_plans(const FusionResult& result, size_t reference, const std::file
         if (c == '/' || c == ':') c = '_';
       const double most = plan.max().item<double>();
       write_png(directory / name, (plan * (most > 0 ? 255 / most : 0)).round().to(at::kByte));
-      ++written;
+      written.push_back({k, alignment.classes[l].name, directory / name});
     }
   }
   return written;

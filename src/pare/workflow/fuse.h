@@ -35,7 +35,13 @@ struct FuseRunOptions {
 FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options);
 
 // One grey image a class and model, white where the plan has its largest entry: DIR/MODEL-CLASS-LAYER.png. Fixed
-// classes and the reference are left out. Returns how many.
-size_t write_plans(const FusionResult& result, size_t reference, const std::filesystem::path& directory);
+// classes and the reference are left out.
+struct PlanImage {
+  size_t model = 0;
+  std::string name;  // of the class
+  std::filesystem::path file;
+};
+std::vector<PlanImage> write_plans(const FusionResult& result, size_t reference,
+                                   const std::filesystem::path& directory);
 
 }  // namespace pare

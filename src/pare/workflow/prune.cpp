@@ -39,7 +39,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("terms", method.nnls.terms, "nnls: kept channels that may take over from a removed one");
   options.field("ridge", method.reconstruct.ridge, "synthetic, calibrated: ridge of the solved layers");
   options.field("images", images, "synthetic: the images it makes", {"distilled", "pink", "smooth", "white"});
-  options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones)");
+  options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps, "synthetic: steps of gradient descent");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
@@ -78,7 +78,16 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr int64_t kDataSamples = 256;
-constexpr int64_t kMadeSamples = 64;
+constexpr int64_t kDistilledTogether = 64;
+
+// Small images are cheap, and give few places to learn from: more of them, 64 of large ones.
+int64_t made_samples(const Graph& graph) {
+  constexpr int64_t kPixels = kDistilledTogether * 3 * 32 * 32;
+  int64_t pixels = 1;
+  const auto& dims = graph.inputs.at(0).dims;
+  for (size_t axis = 1; dims && axis < dims->size(); ++axis) pixels *= std::max<int64_t>((*dims)[axis].size, 1);
+  return std::clamp<int64_t>(kPixels / pixels, kDistilledTogether, 1024);
+}
 
 // The images that selection and compensation learn from, made or loaded when first asked for.
 class LearningImages {
@@ -129,13 +138,13 @@ class LearningImages {
   std::vector<at::Tensor> loaded(const Graph& graph) { return {batch(graph).images}; }
 
   std::vector<at::Tensor> made(const Graph& graph) {
-    const int64_t count = options_.samples > 0 ? options_.samples : kMadeSamples;
+    const int64_t count = options_.samples > 0 ? options_.samples : made_samples(graph);
     NoiseOptions noise{.count = count, .seed = options_.seed};
     if (options_.images == "white") noise.kind = NoiseKind::white;
     if (options_.images == "smooth") noise.kind = NoiseKind::smooth;
     if (options_.images != "distilled") return noise_inputs(graph, noise);
     const DistilledImages images = distill_images(graph, {.count = count,
-                                                          .batch = std::min(count, kMadeSamples),
+                                                          .batch = std::min(count, kDistilledTogether),
                                                           .steps = options_.distill_steps,
                                                           .start = noise,
                                                           .seed = options_.seed,
@@ -143,12 +152,11 @@ class LearningImages {
                                                             if (options_.progress)
                                                               options_.progress("distilling images", done, all);
                                                           }});
-    if (images.distilled)
-      notes_.push_back(
-          fmt::format("distilled {} images: mismatch of batch-norm statistics {:.4f}, from {:.4f} of noise", count,
-                      images.after, images.before));
+    if (images.source.empty())
+      notes_.push_back("neither batch norms nor classes to distil images from: used noise with a 1/f spectrum");
     else
-      notes_.push_back("no batch norm to distil images from: used noise with a 1/f spectrum");
+      notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} of noise", count,
+                                   images.source, images.after, images.before));
     return images.inputs;
   }
 

@@ -22,7 +22,6 @@ void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
   train.describe(options, with_epochs);
   options.field("label-smoothing", label_smoothing, "part of the target spread over all classes");
   options.field("validation", validation, "part of the training images held out to choose the epoch that is kept");
-  options.field("runs", runs, "directory of the run directories");
   options.field("tensorboard", tensorboard, "write TensorBoard event files into this directory");
   options.field("log-every", log_every, "also log every so many steps (0: epochs only)");
   options.field("resume", resume, "insist on going on with an earlier run (going on is the default)");

@@ -17,7 +17,7 @@ struct TrainingOptions {
   TrainOptions train;
   double label_smoothing = 0;
   double validation = 0;  // part of the training images held out; the epoch that does best on them is kept
-  std::string runs = "runs";
+  std::string runs = "runs";  // an option of every command, not described here
   std::string tensorboard;
   int64_t log_every = 0;  // steps between entries of steps.jsonl and TensorBoard; 0: epochs only
   bool resume = false;    // insist that there is a run to go on with

@@ -1,0 +1,168 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <ostream>
+
+#include "command.h"
+#include "pare/analysis/cost.h"
+#include "pare/analysis/graph_diff.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/exec/program.h"
+#include "pare/report/diff_page.h"
+#include "pare/workflow/compare.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Diff : public Command {
+ public:
+  std::string_view name() const override { return "diff"; }
+  std::string_view summary() const override { return "What changed between two models"; }
+  bool recorded() const override { return false; }
+
+  void describe(OptionVisitor& options) override {
+    options.positional("models", models_, "two models: ONNX files, or weights with --arch");
+    options.field("html", html_, "FILE.html: both graphs side by side");
+    options.field("samples", samples_, "random inputs to compare the outputs on (0: do not)");
+    options.field("all", all_, "list also what is the same");
+    model_options_.describe(options);
+  }
+
+  nlohmann::json run(Session& session) override {
+    if (models_.size() != 2) throw Error(ErrorKind::usage, "diff", "expected two models, found {}", models_.size());
+    a_ = models_[0];
+    b_ = models_[1];
+    if (samples_ < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more, found {}", samples_);
+    if (!html_.empty()) check_writable(html_, session.common.force);
+    const auto seed = static_cast<uint64_t>(session.common.seed);
+    const Graph a = load_model(a_, model_options_, seed).graph;
+    const Graph b = load_model(b_, model_options_, seed).graph;
+    const GraphDiff diff = diff_graphs(a, b);
+    std::string problem;
+    const auto outputs = output_distances(a, b, seed, problem);
+    if (!html_.empty()) write_page(a, b, diff, outputs);
+    nlohmann::json result = nodes_json(session, diff);
+    result["totals"] = totals(session, a, b);
+    result["outputs"] = output_json(session, outputs, problem);
+    if (!html_.empty()) session.print("\n{} written\n", html_);
+    return result;
+  }
+
+ private:
+  std::vector<Difference> output_distances(const Graph& a, const Graph& b, uint64_t seed, std::string& problem) const {
+    if (samples_ == 0) return {};
+    std::vector<std::vector<at::Tensor>> samples;
+    try {
+      for (int64_t i = 0; i < samples_; ++i) samples.push_back(random_inputs(a, 1, seed + static_cast<uint64_t>(i)));
+      return compare_models(a, b, samples, {});
+    } catch (const Error& error) {
+      problem = error.what();  // other inputs, or an operator that cannot be run: the graphs can still be compared
+    } catch (const c10::Error& error) {
+      problem = error.what_without_backtrace();
+    }
+    return {};
+  }
+
+  nlohmann::json nodes_json(Session& session, const GraphDiff& diff) const {
+    Table table({"node", "operator", "change", "output", "parameters", "MACs", "weight distance"});
+    auto list = nlohmann::json::array();
+    const auto both = [](const std::string& a, const std::string& b) { return a == b ? a : a + " -> " + b; };
+    for (const auto& node : diff.nodes) {
+      const NodeSide a = node.a.value_or(NodeSide{});
+      const NodeSide b = node.b.value_or(NodeSide{});
+      const auto count = [](const std::optional<NodeSide>& side, int64_t value) {
+        return side ? with_commas(value) : std::string("-");
+      };
+      const std::string change(to_string(node.change));
+      if (all_ || node.change != NodeChange::same)
+        table.add({node.a ? a.name : b.name, node.op, node.what.empty() ? change : node.what,
+                   both(node.a ? a.output : "-", node.b ? b.output : "-"),
+                   both(count(node.a, a.parameters), count(node.b, b.parameters)),
+                   both(count(node.a, a.macs), count(node.b, b.macs)),
+                   std::isnan(node.weight_distance) ? "" : fmt::format("{:.4g}", node.weight_distance)});
+      nlohmann::json entry = {{"op", node.op}, {"change", change}, {"what", node.what}};
+      if (node.a) entry["a"] = side_json(a);
+      if (node.b) entry["b"] = side_json(b);
+      if (!std::isnan(node.weight_distance)) entry["weight_distance"] = node.weight_distance;
+      list.push_back(entry);
+    }
+    const auto number = [&](NodeChange change) { return diff.count(change); };
+    session.print("{}\n{} nodes changed, {} added, {} removed, {} the same\n", table.text(),
+                  number(NodeChange::changed), number(NodeChange::added), number(NodeChange::removed),
+                  number(NodeChange::same));
+    return {{"nodes", list},
+            {"changed", number(NodeChange::changed)},
+            {"added", number(NodeChange::added)},
+            {"removed", number(NodeChange::removed)},
+            {"same", number(NodeChange::same)}};
+  }
+
+  static nlohmann::json side_json(const NodeSide& side) {
+    return {{"name", side.name}, {"output", side.output}, {"parameters", side.parameters}, {"macs", side.macs}};
+  }
+
+  nlohmann::json totals(Session& session, const Graph& a, const Graph& b) const {
+    const ModelCost first = cost_of(a);
+    const ModelCost second = cost_of(b);
+    Table table({"", a_, b_});
+    table.add({"parameters", with_commas(first.parameters), with_commas(second.parameters)});
+    table.add({"MACs", with_commas(first.macs), with_commas(second.macs)});
+    table.add({"bytes", with_commas(first.bytes), with_commas(second.bytes)});
+    session.print("\n{}", table.text());
+    const auto json = [](const std::string& model, const ModelCost& cost) {
+      return nlohmann::json{
+          {"model", model}, {"parameters", cost.parameters}, {"macs", cost.macs}, {"bytes", cost.bytes}};
+    };
+    return {{"a", json(a_, first)}, {"b", json(b_, second)}};
+  }
+
+  static nlohmann::json output_json(Session& session, const std::vector<Difference>& outputs,
+                                    const std::string& problem) {
+    if (!problem.empty()) session.print("\nthe outputs were not compared: {}\n", problem);
+    auto list = nlohmann::json::array();
+    Table table({"output", "largest difference", "relative", ""});
+    for (const auto& output : outputs) {
+      table.add({output.name, fmt::format("{:.4g}", output.largest), fmt::format("{:.4g}", output.relative_to_largest),
+                 output.problem});
+      list.push_back({{"name", output.name},
+                      {"largest", output.largest},
+                      {"relative", output.relative_to_largest},
+                      {"problem", output.problem}});
+    }
+    if (!outputs.empty()) session.print("\n{}", table.text());
+    return list;
+  }
+
+  void write_page(const Graph& a, const Graph& b, const GraphDiff& diff, const std::vector<Difference>& outputs) const {
+    const ModelCost first = cost_of(a);
+    const ModelCost second = cost_of(b);
+    DiffPage page{.title = fmt::format("{} and {}", a_, b_), .a = a_, .b = b_, .totals = {}, .outputs = {}};
+    page.totals.heading = {"", escape_html(a_), escape_html(b_)};
+    page.totals.rows = {{"parameters", with_commas(first.parameters), with_commas(second.parameters)},
+                        {"MACs", with_commas(first.macs), with_commas(second.macs)},
+                        {"bytes", with_commas(first.bytes), with_commas(second.bytes)}};
+    page.outputs.heading = {"output", "largest difference", "relative to the largest value"};
+    for (const auto& output : outputs)
+      page.outputs.rows.push_back({escape_html(output.name), fmt::format("{:.4g}", output.largest),
+                                   fmt::format("{:.4g}", output.relative_to_largest)});
+    const std::string text = html_page(page, a, b, diff);
+    write_file_atomically(html_, [&](std::ostream& out) { out << text; });
+  }
+
+  std::vector<std::string> models_;
+  std::string a_;
+  std::string b_;
+  std::string html_;
+  int64_t samples_ = 4;
+  bool all_ = false;
+  ModelOptions model_options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_diff() { return std::make_unique<Diff>(); }
+
+}  // namespace pare::cli

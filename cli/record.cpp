@@ -1,0 +1,90 @@
+#include "record.h"
+
+#include <fmt/chrono.h>
+
+#include <ostream>
+
+#include "machine.h"
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/report/record.h"
+#include "pare/workflow/run_store.h"
+
+namespace pare::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A word as a shell takes it.
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789-_=+.,:/@%") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// The files that the options name, with their sizes.
+nlohmann::json files_of(const nlohmann::json& recipe) {
+  auto files = nlohmann::json::array();
+  const auto add = [&](const nlohmann::json& value) {
+    if (!value.is_string()) return;
+    const fs::path path = value.get<std::string>();
+    std::error_code ignored;
+    if (!path.empty() && fs::is_regular_file(path, ignored))
+      files.push_back({{"path", path.string()}, {"bytes", fs::file_size(path, ignored)}});
+  };
+  for (const auto& [key, value] : recipe.items()) {
+    add(value);
+    if (value.is_array())
+      for (const auto& entry : value) add(entry);
+  }
+  return files;
+}
+
+}  // namespace
+
+fs::path Session::run_directory() {
+  if (common.no_record) return {};
+  if (run.empty()) {
+    nlohmann::json definition = recipe;
+    definition["version"] = kVersion;
+    run = open_run(common.runs, command, definition).path;
+  }
+  return run;
+}
+
+void write_record(Session& session, const std::vector<std::string>& words, const RecordClock& clock,
+                  const nlohmann::json& result) {
+  std::vector<std::string> quoted;
+  for (const auto& word : words) quoted.push_back(shell_word(word));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - clock.steady;
+  const nlohmann::json record = {
+      {"command", session.command},
+      {"command_line", fmt::format("pare {}", fmt::join(quoted, " "))},
+      {"options", session.recipe},
+      {"seed", session.common.seed},
+      {"started", fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(clock.started)))},
+      {"seconds", seconds.count()},
+      {"version", kVersion},
+      {"machine", machine_json()},
+      {"directory", fs::current_path().string()},
+      {"files", files_of(session.recipe)},
+      {"training", session.trainings},
+      {"result", result}};
+  // Names of files may be any bytes.
+  const std::string text = record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  try {
+    const fs::path path = session.run_directory() / kRecordFile;
+    write_file_atomically(path, [&](std::ostream& out) { out << text << "\n"; });
+    session.detail("record in {}\n", path.string());
+  } catch (const Error& error) {
+    session.say("note: no record was kept: {}\n", error.what());
+  }
+}
+
+}  // namespace pare::cli

@@ -1,0 +1,125 @@
+// Sections of a page: layers, training, tables and recipes.
+#include "pare/report/page_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pare/core/options.h"
+#include "pare/report/bars.h"
+#include "pare/report/html.h"
+#include "pare/report/line_plot.h"
+#include "pare/report/page_format.h"
+
+namespace pare {
+
+using nlohmann::json;
+
+std::string layers_section(const std::vector<Record>& records) {
+  std::string html;
+  for (const auto& record : records) {
+    const json& result = member_at(record.content, "result");
+    BarChart chart;
+    for (const auto& group : list_at(result, "groups")) {
+      const double total = number_at(group, "total");
+      const double kept = number_at(group, "kept");
+      if (total > 0 && kept >= 0 && chart.bars.size() < 200)
+        chart.bars.push_back({text_at(group, "name"), kept, total});
+    }
+    if (chart.bars.empty()) continue;
+    chart.title =
+        fmt::format("{}: {}", file_name_of(text_at(member_at(record.content, "options"), "output")), method_of(record));
+    html += fmt::format("<div class=\"wide\">{}</div>\n", to_inline_svg(chart));
+  }
+  return html;
+}
+
+std::string training_section(const std::vector<Record>& records) {
+  struct Curve {
+    const char* key;
+    const char* title;
+  };
+  std::string html;
+  for (const Curve wanted : {Curve{"loss", "Loss of the training images"},
+                             Curve{"accuracy", "Accuracy of the training images"}, Curve{"validation", "Validation"}}) {
+    LinePlot plot{.title = wanted.title, .x = "epoch", .y = wanted.key, .series = {}};
+    for (const auto& record : records)
+      for (const auto& training : list_at(record.content, "training")) {
+        std::string name = file_name_of(text_at(member_at(record.content, "options"), "output"));
+        if (const std::string what = text_at(training, "what"); !what.empty()) name += ": " + what;
+        LineSeries series{.name = name, .x = {}, .y = {}};
+        for (const auto& epoch : list_at(training, "history")) {
+          const double value = number_at(epoch, wanted.key);
+          if (std::isnan(value)) continue;
+          series.x.push_back(number_at(epoch, "epoch"));
+          series.y.push_back(value);
+        }
+        if (!series.x.empty() && plot.series.size() < 24) plot.series.push_back(std::move(series));
+      }
+    if (!plot.series.empty()) html += fmt::format("<div class=\"wide\">{}</div>\n", to_inline_svg(plot));
+  }
+  return html;
+}
+
+namespace {
+
+std::string paper_tables(const json& paper) {
+  std::string html = fmt::format("<p>{}</p>\n", escape_html(text_at(paper, "citation")));
+  std::string current;
+  HtmlTable table;
+  const auto flush = [&] {
+    if (!table.rows.empty()) html += fmt::format("<h3>{}</h3>\n", escape_html(current)) + to_html(table);
+    table = {.heading = {"what ran", "metric", "published", "ours", "difference", "note"}, .rows = {}, .words = {1, 5}};
+  };
+  for (const auto& row : list_at(paper, "rows")) {
+    if (text_at(row, "table") != current) flush();
+    current = text_at(row, "table");
+    const double difference = number_at(row, "difference");
+    table.rows.push_back({escape_html(text_at(row, "what")), escape_html(text_at(row, "metric")),
+                          fixed_figure(number_at(row, "published"), 4), fixed_figure(number_at(row, "ours"), 4),
+                          std::isnan(difference) ? kAbsent : fmt::format("{:+.4f}", difference),
+                          escape_html(text_at(row, "note"))});
+  }
+  flush();
+  return html;
+}
+
+std::string ticket_table(const json& result) {
+  HtmlTable table{.heading = {"ticket", "sparsity", "metric", "search epochs"}, .rows = {}, .words = {}};
+  table.rows.push_back({"dense", "0", fixed_figure(number_at(result, "dense"), 4), "0"});
+  for (const auto& ticket : list_at(result, "tickets"))
+    table.rows.push_back({escape_html(text_at(ticket, "name")), fixed_figure(number_at(ticket, "sparsity"), 4),
+                          fixed_figure(number_at(ticket, "metric"), 4),
+                          grouped_figure(number_at(ticket, "search_epochs"))});
+  return to_html(table);
+}
+
+}  // namespace
+
+std::string tables_section(const std::vector<Record>& records) {
+  std::string html;
+  for (const auto& record : records) {
+    const json& result = member_at(record.content, "result");
+    for (const auto& paper : list_at(result, "papers")) html += paper_tables(paper);
+    if (member_at(result, "tickets").is_array()) html += ticket_table(result);
+  }
+  return html;
+}
+
+std::string recipes_section(const std::vector<Record>& records) {
+  std::string html;
+  for (const auto& record : records) {
+    const std::string command = text_at(record.content, "command");
+    const json& options = member_at(record.content, "options");
+    html += fmt::format(
+        "<details><summary>{}: {}</summary>\n<p>{}, {:.1f} s, {}</p>\n<pre>{}</pre>\n"
+        "<pre>{}</pre></details>\n",
+        escape_html(command), escape_html(method_of(record)), escape_html(text_at(record.content, "started")),
+        std::max(0.0, number_at(record.content, "seconds")), escape_html(machine_text(record)),
+        escape_html(text_at(record.content, "command_line")), escape_html(options.is_object() ? to_toml(options) : ""));
+  }
+  return html;
+}
+
+}  // namespace pare

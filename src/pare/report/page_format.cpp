@@ -1,0 +1,45 @@
+#include "pare/report/page_format.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+
+namespace pare {
+
+std::string fixed_figure(double value, int digits) {
+  return std::isnan(value) ? kAbsent : fmt::format("{:.{}f}", value, digits);
+}
+
+std::string grouped_figure(double value) {
+  if (std::isnan(value) || std::abs(value) > 1e15) return kAbsent;
+  std::string digits = fmt::format("{:.0f}", value);
+  for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<size_t>(at), "\u202f");
+  return digits;
+}
+
+std::string with_share(const std::string& figure, double value, double of) {
+  if (std::isnan(value) || std::isnan(of) || of <= 0 || value == of) return figure;
+  return fmt::format("{} <span class=\"soft\">({:.0f} %)</span>", figure, 100 * value / of);
+}
+
+const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
+  static const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json& member = member_at(object, key);
+  return member.is_array() ? member : none;
+}
+
+std::string file_name_of(const std::string& path) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  return name.empty() ? path : name;
+}
+
+std::string machine_text(const Record& record) {
+  const nlohmann::json& machine = member_at(record.content, "machine");
+  return fmt::format("pare {}, libtorch {}, {}, {} threads", text_at(record.content, "version"),
+                     text_at(machine, "libtorch"), text_at(machine, "cpu"),
+                     grouped_figure(number_at(machine, "threads")));
+}
+
+}  // namespace pare

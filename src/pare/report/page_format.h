@@ -1,0 +1,23 @@
+// Inside of pages: how figures and names are shown.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "pare/report/record.h"
+
+namespace pare {
+
+constexpr const char* kAbsent = "–";
+
+std::string fixed_figure(double value, int digits);  // kAbsent for NaN
+std::string grouped_figure(double value);            // 1 234 567
+// The figure with its share of another one behind it, where they differ.
+std::string with_share(const std::string& figure, double value, double of);
+
+const nlohmann::json& list_at(const nlohmann::json& object, const char* key);  // an empty list where there is none
+std::string file_name_of(const std::string& path);
+// "pare 0.1.0, libtorch 1.13.1, Some CPU, 2 threads"
+std::string machine_text(const Record& record);
+
+}  // namespace pare

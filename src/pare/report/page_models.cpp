@@ -1,0 +1,109 @@
+// Sections of a page: the models, and their accuracy against their size.
+#include "pare/report/page_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "pare/report/html.h"
+#include "pare/report/line_plot.h"
+#include "pare/report/page_format.h"
+
+namespace pare {
+
+namespace {
+
+// The model that a summary's figures are compared with: the one that it was made of, followed back to the first.
+const ModelSummary* origin_of(const ModelSummary& model, const std::vector<ModelSummary>& models) {
+  const ModelSummary* at = &model;
+  for (size_t step = 0; step < models.size() && !at->from.empty(); ++step) {
+    const auto found =
+        std::find_if(models.begin(), models.end(), [&](const ModelSummary& m) { return m.file == at->from; });
+    if (found == models.end() || &*found == at) break;
+    at = &*found;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
+  if (models.empty()) return "";
+  HtmlTable table{.heading = {"model", "made by", "accuracy", "parameters", "MACs", "latency ms", "file kB",
+                              "attribution similarity"},
+                  .rows = {},
+                  .words = {1}};
+  bool sparse = false;
+  for (const auto& model : models) {
+    const ModelSummary& first = *origin_of(model, models);
+    std::string parameters = with_share(grouped_figure(model.parameters), model.parameters, first.parameters);
+    if (!std::isnan(model.nonzero)) {
+      parameters += fmt::format("<br><span class=\"soft\">{} not zero</span>", grouped_figure(model.nonzero));
+      sparse = true;
+    }
+    table.rows.push_back(
+        {fmt::format("<span title=\"{}\">{}</span>", escape_html(model.file), escape_html(file_name_of(model.file))),
+         escape_html(model.made_by), fixed_figure(model.accuracy, 4), parameters,
+         with_share(grouped_figure(model.macs), model.macs, first.macs), fixed_figure(1e3 * model.latency, 3),
+         fixed_figure(model.bytes / 1e3, 0), fixed_figure(model.similarity, 3)});
+  }
+  std::set<std::string> machines;
+  for (const auto& record : records) machines.insert(machine_text(record));
+  std::string html = to_html(table);
+  html +=
+      "<p>In brackets: of the model it was made of. Accuracy is top-1, or mean average precision where images have "
+      "several labels. Attribution similarity: cosine of the heat maps with the first model's.";
+  if (sparse) html += " Zeros in a dense file make it neither smaller nor faster.";
+  html += "</p>\n";
+  for (const auto& machine : machines) html += fmt::format("<p>{}</p>\n", escape_html(machine));
+  return html;
+}
+
+std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models) {
+  struct Axis {
+    const char* title;
+    const char* name;
+    double (*value)(const ModelSummary&);
+  };
+  const Axis axes[] = {
+      {"Accuracy against parameters that are not zero", "parameters", [](const ModelSummary& m) { return m.size(); }},
+      {"Accuracy against multiply-accumulates", "MACs", [](const ModelSummary& m) { return m.macs; }},
+      {"Accuracy against latency", "milliseconds", [](const ModelSummary& m) { return 1e3 * m.latency; }}};
+  std::vector<LinePlot> plots;
+  for (const auto& axis : axes) {
+    std::map<std::string, std::vector<std::pair<double, double>>> curves;
+    size_t points = 0;
+    for (const auto& model : models) {
+      if (std::isnan(model.accuracy) || std::isnan(axis.value(model))) continue;
+      auto& curve = curves[model.method.empty() ? "original" : model.method];
+      curve.emplace_back(axis.value(model), model.accuracy);
+      ++points;
+      const ModelSummary* first = origin_of(model, models);
+      if (first == &model || std::isnan(first->accuracy) || std::isnan(axis.value(*first))) continue;
+      const std::pair<double, double> origin(axis.value(*first), first->accuracy);
+      if (std::find(curve.begin(), curve.end(), origin) == curve.end()) curve.push_back(origin);
+    }
+    if (points < 2) continue;
+    LinePlot plot{.title = axis.title, .x = axis.name, .y = "accuracy", .series = {}};
+    for (auto& [name, curve] : curves) {
+      std::sort(curve.begin(), curve.end());
+      LineSeries series{.name = name, .x = {}, .y = {}};
+      for (const auto& [x, y] : curve) series.x.push_back(x), series.y.push_back(y);
+      plot.series.push_back(std::move(series));
+    }
+    plots.push_back(std::move(plot));
+  }
+  return plots;
+}
+
+std::string size_section(const std::vector<ModelSummary>& models) {
+  std::string html;
+  for (const auto& plot : size_plots(models))
+    html += fmt::format("<div class=\"wide\">{}</div>\n", to_inline_svg(plot));
+  return html;
+}
+
+}  // namespace pare

@@ -1,0 +1,22 @@
+// Inside of page.cpp: the sections of a page, each the HTML of what the records have for it, empty where that is
+// nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pare/report/models.h"
+#include "pare/report/record.h"
+
+namespace pare {
+
+std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
+std::string size_section(const std::vector<ModelSummary>& models);
+std::string layers_section(const std::vector<Record>& records);
+std::string training_section(const std::vector<Record>& records);
+std::string tables_section(const std::vector<Record>& records);  // of papers, and of tickets
+// Transport plans and heat maps; takes what it embeds from `budget`, in bytes.
+std::string pictures_section(const std::vector<Record>& records, size_t& budget);
+std::string recipes_section(const std::vector<Record>& records);
+
+}  // namespace pare

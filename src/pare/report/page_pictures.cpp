@@ -1,0 +1,95 @@
+// Section of a page: transport plans and heat maps.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pare/core/error.h"
+#include "pare/data/image.h"
+#include "pare/report/html.h"
+#include "pare/report/page_format.h"
+#include "pare/report/page_parts.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+// A picture that a record names, small enough to be embedded; empty where it is not there or is none.
+std::string embedded_picture(const Record& record, const std::string& path, int64_t largest) {
+  for (const fs::path& base : {fs::path(), fs::path(text_at(record.content, "directory")), record.path.parent_path()}) {
+    std::error_code ignored;
+    if (path.empty() || !fs::is_regular_file(base / path, ignored)) continue;
+    try {
+      at::Tensor image = read_image(base / path);
+      const int64_t side = std::max(image.size(1), image.size(2));
+      // The largest of each patch: what is thin stays visible.
+      if (const int64_t factor = (side + largest - 1) / largest; factor > 1)
+        image = at::max_pool2d(image.to(at::kFloat), {factor, factor}, {factor, factor}, {0, 0}, {1, 1}, true)
+                    .to(at::kByte);
+      return encode_png(image);
+    } catch (const Error&) {
+      return "";
+    }
+  }
+  return "";
+}
+
+std::string figure_html(const std::string& png, const std::string& caption, const char* kind) {
+  return fmt::format("<figure class=\"{}\">{}<figcaption>{}</figcaption></figure>\n", kind, inline_png(png, caption),
+                     escape_html(caption));
+}
+
+}  // namespace
+
+// Some of a run's heat maps stand for all of them.
+constexpr size_t kMapsOfARun = 4;
+
+std::string pictures_section(const std::vector<Record>& records, size_t& budget) {
+  std::string plans;
+  std::string maps;
+  size_t left_out = 0;
+  const auto add = [&](std::string& to, const std::string& png, const std::string& caption, const char* kind) {
+    if (png.empty()) return;
+    const std::string html = figure_html(png, caption, kind);
+    if (html.size() > budget) {
+      ++left_out;
+      return;
+    }
+    budget -= html.size();
+    to += html;
+  };
+  for (const auto& record : records) {
+    const json& result = member_at(record.content, "result");
+    size_t shown = 0;
+    for (const auto& entry : list_at(result, "explanations")) {
+      if (++shown > kMapsOfARun) break;
+      std::string caption = fmt::format("{}, {}", text_at(entry, "image"), text_at(entry, "class_name"));
+      if (const double cosine = number_at(entry, "cosine"); !std::isnan(cosine))
+        caption += fmt::format("; {} beside {}: cosine {:.3f}", file_name_of(text_at(result, "model")),
+                               file_name_of(text_at(result, "compare")), cosine);
+      add(maps, embedded_picture(record, text_at(entry, "file"), 1024), caption, "map");
+    }
+    for (const auto& entry : list_at(result, "plans")) {
+      const std::string caption = fmt::format("{}: {}", file_name_of(text_at(entry, "model")), text_at(entry, "name"));
+      add(plans, embedded_picture(record, text_at(entry, "file"), 200), caption, "plan");
+    }
+  }
+  std::string html;
+  if (!maps.empty())
+    html += fmt::format(
+        "<h3>Heat maps</h3>\n<p>The image, what the model looks at, and what the other model looks at.</p>\n"
+        "<div class=\"pictures\">\n{}</div>\n",
+        maps);
+  if (!plans.empty())
+    html += fmt::format(
+        "<h3>Transport plans</h3>\n<p>Rows are channels of the model, columns those of the fused one; the lighter, the "
+        "more of it goes there.</p>\n<div class=\"pictures\">\n{}</div>\n",
+        plans);
+  if (left_out > 0) html += fmt::format("<p>{} more pictures would make the page too large.</p>\n", left_out);
+  return html;
+}
+
+}  // namespace pare

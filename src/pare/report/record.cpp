@@ -1,0 +1,68 @@
+#include "pare/report/record.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<fs::path> record_files(const fs::path& run) {
+  std::error_code ignored;
+  if (fs::is_regular_file(run, ignored)) return {run};
+  if (fs::is_regular_file(run / kRecordFile, ignored)) return {run / kRecordFile};
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(run, ignored))
+    if (fs::is_regular_file(entry.path() / kRecordFile, ignored)) found.push_back(entry.path() / kRecordFile);
+  if (found.empty())
+    throw Error(ErrorKind::file, run.string(), "has no {}: name run directories, or a directory of them", kRecordFile);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+Record parse_record(const fs::path& path, std::string_view text) {
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || text_at(json, "command").empty())
+    throw Error(ErrorKind::format, path.string(), "is not a record: expected a JSON object with a command");
+  return {path, std::move(json)};
+}
+
+std::vector<Record> read_records(const std::vector<std::string>& runs) {
+  std::vector<Record> records;
+  for (const auto& run : runs)
+    for (const auto& file : record_files(run)) {
+      const auto already = [&](const Record& record) { return record.path == file; };
+      if (std::any_of(records.begin(), records.end(), already)) continue;
+      records.push_back(parse_record(file, MappedFile::open(file)->text()));
+    }
+  std::stable_sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
+    return text_at(a.content, "started") < text_at(b.content, "started");
+  });
+  return records;
+}
+
+const nlohmann::json& member_at(const nlohmann::json& object, const char* key) {
+  static const nlohmann::json none;
+  if (!object.is_object()) return none;
+  const auto found = object.find(key);
+  return found == object.end() ? none : *found;
+}
+
+double number_at(const nlohmann::json& object, const char* key) {
+  const auto& member = member_at(object, key);
+  return member.is_number() ? member.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  const auto& member = member_at(object, key);
+  return member.is_string() ? member.get<std::string>() : std::string();
+}
+
+}  // namespace pare

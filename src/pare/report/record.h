@@ -1,0 +1,34 @@
+// Result records: what a command did, as one JSON file in its run directory.
+//
+//   {"command", "options", "started", "seconds", "version", "machine": {"cpu", "cores", "threads", "libtorch", …},
+//    "files": [{"path", "bytes"}], "training": [{"what", "run", "history": […]}], "result": what --json prints}
+//
+// Records may come from anywhere: a missing or odd entry is left out, and only a file that is no JSON object at all is
+// an error.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace pare {
+
+constexpr const char* kRecordFile = "record.json";
+
+struct Record {
+  std::filesystem::path path;  // of the file; what it names is looked for from here and beside it
+  nlohmann::json content;
+};
+
+// Each is a record's file, a run directory, or a directory of run directories. In the order in which they were started.
+// Error{file} where there is none, Error{format} for a file that is not a record.
+std::vector<Record> read_records(const std::vector<std::string>& runs);
+Record parse_record(const std::filesystem::path& path, std::string_view text);
+
+// Entries of whatever type, without surprises: NaN, "" and null where they are not there or are something else.
+double number_at(const nlohmann::json& object, const char* key);
+std::string text_at(const nlohmann::json& object, const char* key);
+const nlohmann::json& member_at(const nlohmann::json& object, const char* key);
+
+}  // namespace pare

@@ -1,0 +1,144 @@
+#include "pare/workflow/reproduce/reproduce.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/version.h"
+#include "pare/workflow/evaluate.h"
+
+namespace pare {
+
+namespace fs = std::filesystem;
+
+nlohmann::json TableRow::json() const {
+  nlohmann::json result = {{"table", table}, {"what", what}, {"metric", metric}, {"seconds", seconds}};
+  if (!std::isnan(published)) result["published"] = published;
+  if (!std::isnan(ours)) result["ours"] = ours;
+  if (!std::isnan(difference())) result["difference"] = difference();
+  if (!note.empty()) result["note"] = note;
+  return result;
+}
+
+void ReproduceOptions::describe(OptionVisitor& options) {
+  options.field("scale", scale, "toy: 3 minutes a paper; small: 30 minutes; full: the papers' own sizes",
+                {"toy", "small", "full"});
+  options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
+  options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, a directory a class");
+  options.field("fresh", fresh, "measure every row anew");
+}
+
+Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer)
+    : options_(options), trainer_(std::move(trainer)) {
+  const nlohmann::json definition = {
+      {"paper", paper}, {"scale", options.scale}, {"seed", options.seed}, {"version", kVersion}};
+  run_ = open_run(options.runs, "reproduce-" + paper, definition);
+}
+
+void Reproduction::row(TableRow row, const std::function<double()>& measure) {
+  rows({std::move(row)}, [&] { return std::vector<double>{measure()}; });
+}
+
+void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure) {
+  if (options_.fresh || !restore(rows)) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<double> figures(rows.size(), kNoFigure);
+    try {
+      figures = measure();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::file) throw;
+      for (auto& row : rows) row.note = fmt::format("left out: {}", error.what());
+    }
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].ours = figures.at(i);
+      rows[i].seconds = seconds.count() / static_cast<double>(rows.size());
+      if (std::isnan(rows[i].ours)) continue;
+      const std::string text = rows[i].json().dump(2);
+      write_file_atomically(stored(rows[i]), [&](std::ostream& out) { out << text << "\n"; });
+    }
+  }
+  for (const auto& row : rows) finish(row);
+}
+
+fs::path Reproduction::stored(const TableRow& row) const {
+  const std::string text = row.table + "\n" + row.what + "\n" + row.metric;
+  return run_.path / fmt::format("row-{}.json", sha256(std::as_bytes(std::span(text))).substr(0, 16));
+}
+
+// All of the rows or none.
+bool Reproduction::restore(std::vector<TableRow>& rows) const {
+  std::vector<TableRow> found = rows;
+  for (auto& row : found) {
+    std::ifstream in(stored(row));
+    const auto json = nlohmann::json::parse(in, nullptr, false);
+    if (!json.is_object() || !json.contains("ours")) return false;
+    row.ours = json["ours"].get<double>();
+    row.seconds = json.value("seconds", 0.0);
+  }
+  rows = std::move(found);
+  return true;
+}
+
+void Reproduction::finish(const TableRow& row) {
+  done_.push_back(row);
+  if (options_.on_row) options_.on_row(row);
+}
+
+fs::path Reproduction::checkpoint(const std::string& name) const {
+  std::vector<fs::path> places;
+  if (!options_.checkpoints.empty()) {
+    places = {options_.checkpoints};
+  } else {
+    if (const char* place = std::getenv("PARE_CHECKPOINTS")) places.emplace_back(place);
+    if (const char* shared = std::getenv("PARE_SHARED")) places.emplace_back(fs::path(shared) / "data");
+    places.insert(places.end(), {"data/checkpoints", "../shared/data"});
+  }
+  std::error_code ignored;
+  std::vector<std::string> looked;
+  for (const auto& place : places) {
+    if (fs::exists(place / name, ignored)) return place / name;
+    looked.push_back(place.string());
+  }
+  throw Error(ErrorKind::file, name, "is not in {}; --checkpoints names a directory", fmt::join(looked, ", "));
+}
+
+Graph Reproduction::train(const TrainingPlan& plan) const {
+  DataChoice choice{.data = plan.data, .split = "train", .limit = plan.limit};
+  const Dataset data = choice.load({});
+  ModelOptions model = plan.model;
+  model.arch = plan.arch;
+  model.classes = static_cast<int64_t>(data.classes.size());
+  model.image = {data.channels(), data.height(), data.width()};
+  TrainingOptions training = plan.training;
+  training.runs = options_.runs;
+  training.train.seed = options_.seed;
+  const std::string variant = model.activation == "relu" ? "" : " with " + model.activation;
+  return trainer_(load_model("", model, options_.seed).graph, data, training,
+                  {.what = fmt::format("training {}{} on {} images of {}", plan.arch, variant, data.size(), plan.data)})
+      .graph;
+}
+
+const Dataset& Reproduction::data(const DataChoice& choice, const Graph& graph) {
+  JsonWriter key;
+  DataChoice copy = choice;
+  if (copy.mean.empty()) copy.mean = stored_values(graph, "pare.mean");
+  if (copy.std.empty()) copy.std = stored_values(graph, "pare.std");
+  copy.describe(key);
+  auto& entry = data_[key.json().dump()];
+  if (!entry) entry = std::make_unique<Dataset>(copy.load(graph));
+  return *entry;
+}
+
+double Reproduction::accuracy(const Graph& graph, const DataChoice& choice) {
+  return metrics_of(evaluate({graph}, data(choice, graph)), 0).front().second;
+}
+
+}  // namespace pare

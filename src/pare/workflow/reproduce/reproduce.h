@@ -1,0 +1,122 @@
+// The tables of the papers, row by row: what ran, the published figure, ours.
+//
+// A paper is one function that goes through its rows (papers.h lists them):
+//
+//   void reproduce_merging(Reproduction& table) {
+//     table.row({.table = "LeNet-300-100", .what = "l1, 50 % removed", .published = 0.8840}, [&] { return …; });
+//   }
+//
+// A row that was measured before is read back from the run's directory; what it needs (a trained network, data) is made
+// only when a row asks for it. A row whose data or checkpoint is not on this machine says so and is left out.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pare/core/options.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/model.h"
+#include "pare/workflow/run_store.h"
+#include "pare/workflow/sparsify.h"
+
+namespace pare {
+
+constexpr double kNoFigure = std::numeric_limits<double>::quiet_NaN();
+
+struct TableRow {
+  std::string table;             // network and data
+  std::string what;              // exactly what ran
+  std::string metric = "top1";   // fractions, not per cent
+  double published = kNoFigure;  // NaN: the paper has none
+  double ours = kNoFigure;       // NaN: it did not run, and the note says why
+  std::string note;              // how it differs from the paper, or why it did not run
+  double seconds = 0;
+
+  double difference() const { return ours - published; }  // NaN unless both are there
+  nlohmann::json json() const;                            // without the entries that are NaN
+};
+
+struct ReproduceOptions {
+  std::string scale = "toy";
+  std::string runs = "runs";
+  std::string checkpoints;  // directory of published checkpoints; empty: the usual places
+  std::string imagenet;     // folder:DIR of ImageNet's validation images
+  bool fresh = false;       // measure every row anew
+  uint64_t seed = 0;
+  std::function<void(const TableRow&)> on_row;
+
+  void describe(OptionVisitor& options);
+};
+
+// A value made when it is first asked for.
+template <typename T>
+class Lazy {
+ public:
+  explicit Lazy(std::function<T()> make) : make_(std::move(make)) {}
+  const T& get() {
+    if (!value_) value_ = make_();
+    return *value_;
+  }
+
+ private:
+  std::function<T()> make_;
+  std::optional<T> value_;
+};
+
+// A network that the rows need, trained by us. Its run is kept like that of any training.
+struct TrainingPlan {
+  std::string arch;
+  std::string data;
+  ModelOptions model;        // arch and classes are filled in
+  int64_t limit = 0;         // training images; 0: all
+  TrainingOptions training;  // runs and seed are filled in
+};
+
+class Reproduction {
+ public:
+  Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);
+
+  const ReproduceOptions& options() const { return options_; }
+  const Trainer& trainer() const { return trainer_; }
+  // The value for the scale: toy, small or full.
+  template <typename T>
+  T at_scale(T toy, T small, T full) const {
+    return options_.scale == "toy" ? toy : options_.scale == "small" ? small : full;
+  }
+
+  // `measure` gives the row's figure. Error{file} from it: the row is left out with that as its note.
+  void row(TableRow row, const std::function<double()>& measure);
+  // Several figures of one measurement.
+  void rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure);
+
+  // The path of a published checkpoint by its file name. Error{file} with the places looked in.
+  std::filesystem::path checkpoint(const std::string& name) const;
+  Graph train(const TrainingPlan& plan) const;
+  // A data set as the graph takes it, loaded once.
+  const Dataset& data(const DataChoice& choice, const Graph& graph);
+  // The metric that matters most of the data: top1, or map where it has several labels.
+  double accuracy(const Graph& graph, const DataChoice& choice);
+
+  const std::vector<TableRow>& done() const { return done_; }
+  const RunDirectory& run() const { return run_; }
+
+ private:
+  std::filesystem::path stored(const TableRow& row) const;
+  bool restore(std::vector<TableRow>& rows) const;
+  void finish(const TableRow& row);
+
+  ReproduceOptions options_;
+  Trainer trainer_;
+  RunDirectory run_;
+  std::vector<TableRow> done_;
+  std::map<std::string, std::unique_ptr<Dataset>> data_;
+};
+
+}  // namespace pare

@@ -1,0 +1,74 @@
+#!/bin/bash
+# Pages in a real browser: headless Chromium opens them, at the width of a desk and of a phone, light and dark; nothing is
+# said on the console, every plot has marks that can be seen, nothing sticks out of a narrow window.
+#   tests/browser/run.sh [PROGRAM [PAGE…]]     (build/release/pare; pages made here)
+# Where there is no Chromium it says so and is skipped.
+set -uo pipefail
+root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+pare=$(readlink -f "${1:-$root/build/release/pare}")
+pages=()
+for page in "${@:2}"; do pages+=("$(readlink -f "$page")"); done
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || {
+  echo "skipped: there is no Chromium here (apt-get install chromium)"
+  exit 0
+}
+# shellcheck source=tests/cli/lib.sh
+source "$root/tests/cli/lib.sh"
+
+if [ ${#pages[@]} -eq 0 ]; then
+  "$pare" prune --arch lenet-5 --channels 0.5 --round-to 1 -q -o a.onnx >/dev/null
+  "$pare" prune a.onnx --channels 0.5 --round-to 1 --compensate none -q -o b.onnx >/dev/null
+  "$pare" fuse "$root"/tests/data/cli/mlp{,_changed}.onnx -q -o f.onnx >/dev/null
+  "$pare" bench a.onnx b.onnx --rounds 5 --seconds 0.2 -q >/dev/null
+  "$pare" report runs -q -o report.html >/dev/null
+  "$pare" diff a.onnx b.onnx --html diff.html >/dev/null
+  pages=("$PWD/report.html" "$PWD/diff.html")
+fi
+
+# A page that holds the one in question and writes down what it sees of it. The pages themselves have no script.
+cat >look.html <<'PAGE'
+<!doctype html><iframe id="f"></iframe><pre id="seen"></pre><script>
+const [page, width] = decodeURIComponent(location.hash.slice(1)).split('|');
+const frame = document.getElementById('f');
+frame.style.cssText = `width:${width}px;height:900px;border:0`;
+frame.onload = () => {
+  const d = frame.contentDocument;
+  const visible = (e) => { const b = e.getBoundingClientRect(); return b.width > 0 && b.height > 0; };
+  const plots = [...d.querySelectorAll('svg.plot')];
+  const bare = plots.filter((p) => ![...p.querySelectorAll('.mark,.bar,.box')].some(visible)).length;
+  document.getElementById('seen').textContent = JSON.stringify({
+    title: d.title, plots: plots.length, bare, tables: d.querySelectorAll('table').length,
+    pictures: [...d.images].filter((i) => i.complete && i.naturalWidth > 0).length, images: d.images.length,
+    scripts: d.scripts.length, wide: d.documentElement.scrollWidth > d.documentElement.clientWidth,
+    paper: frame.contentWindow.getComputedStyle(d.body).backgroundColor});
+};
+frame.src = page;
+</script>
+PAGE
+
+flags=(--headless=new --no-sandbox --disable-gpu --no-first-run --user-data-dir="$scratch/profile" --allow-file-access-from-files)
+# look NAME PAGE WIDTH FLAGS…: fills $seen
+look() {
+  local page=$2 width=$3
+  shift 3
+  timeout 120 "$browser" "${flags[@]}" "$@" --enable-logging=stderr --virtual-time-budget=4000 --dump-dom \
+    "file://$PWD/look.html#file://$page|$width" >dom 2>console </dev/null
+  seen=$(sed -n 's/.*<pre id="seen">\(.*\)<\/pre>.*/\1/p' dom | sed 's/&quot;/"/g')
+}
+says() { node -e 'const s = JSON.parse(process.argv[1] || "{}"); process.exit(eval(process.argv[2]) ? 0 : 1)' "$seen" "$1"; }
+for page in "${pages[@]}"; do
+  name=$(basename "$page")
+  for width in 1200 375; do
+    look "$name" "$page" $width
+    check "$name at $width: opens with its tables" "$seen" says 's.title && s.tables > 0 && s.scripts === 0'
+    check "$name at $width: every plot has marks" "$seen" says 's.plots > 0 && s.bare === 0'
+    check "$name at $width: every picture is drawn" "$seen" says 's.pictures === s.images'
+    check "$name at $width: nothing sticks out" "$seen" says '!s.wide'
+    check "$name at $width: nothing on the console" "$(grep CONSOLE console | head -n 2)" bash -c '! grep -q CONSOLE console'
+  done
+  light=$seen
+  look "$name" "$page" 1200 --blink-settings=preferredColorScheme=0
+  check "$name: dark where the reader wants it" "$seen and $light" says 's.paper !== "rgb(255, 255, 255)"'
+  check "$name: below 2 MB" "$(stat -c %s "$page") bytes" test "$(stat -c %s "$page")" -lt 2000000
+done
+summary

@@ -1,0 +1,124 @@
+// Records, what is read from them, and the page that is made of them.
+#include "pare/report/page.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "pare/core/error.h"
+#include "pare/report/html.h"
+#include "pare/report/line_plot.h"
+#include "pare/report/models.h"
+
+namespace pare {
+namespace {
+
+Record record_of(const char* text) { return parse_record("runs/a/record.json", text); }
+
+const char* const kPrune = R"({
+  "command": "prune", "started": "2026-01-01T00:00:02Z", "version": "0.1.0", "seconds": 1.5,
+  "options": {"model": "./a.onnx", "output": "b.onnx", "compensate": "most-sim"},
+  "files": [{"path": "b.onnx", "bytes": 2000}],
+  "training": [{"what": "fine-tuning", "history": [{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0}]}],
+  "result": {"before": {"model": "./a.onnx", "parameters": 100, "macs": 1000, "metrics": {"top1": 0.9}},
+             "after": {"model": "b.onnx", "parameters": 50, "macs": 500, "metrics": {"top1": 0.8}},
+             "groups": [{"name": "conv1", "kept": 5, "total": 10}]}})";
+const char* const kBench = R"({
+  "command": "bench", "options": {}, "started": "2026-01-01T00:00:03Z",
+  "result": {"models": [{"model": "a.onnx", "median_seconds": 0.002}, {"model": "b.onnx", "median_seconds": 0.001}]}})";
+
+TEST(Html, EscapesWhateverItIsGiven) {
+  EXPECT_EQ(escape_html("<a href=\"x\">'&'</a>"), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
+  EXPECT_EQ(escape_html("ä–"), "ä–");
+  EXPECT_EQ(escape_html("a\xFF\x01z"), "a\xEF\xBF\xBD\xEF\xBF\xBDz");
+  EXPECT_EQ(escape_html("\xE2\x82"), "\xEF\xBF\xBD\xEF\xBF\xBD");
+}
+
+TEST(Html, Base64) {
+  EXPECT_EQ(base64(""), "");
+  EXPECT_EQ(base64("f"), "Zg==");
+  EXPECT_EQ(base64("fo"), "Zm8=");
+  EXPECT_EQ(base64("foo"), "Zm9v");
+  EXPECT_EQ(base64("\xFF\xFE\xFD"), "//79");
+}
+
+TEST(LinePlot, TicksAreRoundAndSpanTheValues) {
+  EXPECT_EQ(round_ticks(0, 1, 5), (std::vector<double>{0, 0.2, 0.4, 0.6000000000000001, 0.8, 1}));
+  const auto ticks = round_ticks(0.813, 0.917, 5);
+  EXPECT_LE(ticks.front(), 0.813);
+  EXPECT_GE(ticks.back(), 0.917);
+  EXPECT_EQ(short_number(1234567), "1.23M");
+}
+
+TEST(LinePlot, OddValuesLeaveAPicture) {
+  const std::string svg =
+      to_svg({.title = "<t>", .x = "x", .y = "y", .series = {{"a", {1, NAN, 2}, {1, 2, INFINITY}}, {"b", {}, {}}}});
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+  EXPECT_EQ(svg.find("<t>"), std::string::npos);
+}
+
+TEST(Models, AreJoinedByTheirFile) {
+  const auto models = summarize({record_of(kPrune), record_of(kBench)});
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models[0].file, "a.onnx");
+  EXPECT_EQ(models[0].accuracy, 0.9);
+  EXPECT_EQ(models[0].latency, 0.002);
+  EXPECT_EQ(models[1].from, "a.onnx");
+  EXPECT_EQ(models[1].method, "most-sim");
+  EXPECT_EQ(models[1].parameters, 50);
+  EXPECT_EQ(models[1].bytes, 2000);
+}
+
+TEST(Page, ShowsWhatTheRecordsHave) {
+  const std::string page = html_page({record_of(kPrune), record_of(kBench)}, {.title = "A & B"});
+  EXPECT_NE(page.find("A &amp; B"), std::string::npos);
+  for (const char* part : {"Models", "Accuracy against size", "What is left of each layer", "Training",
+                           "class=\"mark\"", "class=\"bar\"", "How to repeat it"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+  EXPECT_EQ(page.find("http://www.w3.org/2000/svg") == std::string::npos, false);
+  EXPECT_EQ(page.find("nan"), std::string::npos);
+}
+
+TEST(Page, UserStringsAreText) {
+  const std::string evil = "<script>alert(1)</script>";
+  nlohmann::json content = nlohmann::json::parse(kPrune);
+  content["options"]["output"] = evil;
+  content["command_line"] = evil;
+  content["result"]["after"]["model"] = evil;
+  content["result"]["groups"][0]["name"] = evil;
+  content["training"][0]["what"] = evil;
+  content["machine"]["cpu"] = evil;
+  EXPECT_EQ(html_page({{"r", content}}).find("<script"), std::string::npos);
+}
+
+TEST(Page, OddEntriesAreLeftOut) {
+  for (
+      const char* text :
+      {R"({"command": "prune"})", R"({"command": "prune", "result": 3, "options": [], "files": {}, "training": 1})",
+       R"({"command": "fuse", "result": {"after": {"model": 4}, "before": [], "models": [1, null, "a"], "plans": [2]}})",
+       R"({"command": "eval", "result": {"models": [{"model": "a", "metrics": 1, "parameters": "x"}], "groups": [[]]}})"})
+    EXPECT_FALSE(html_page({record_of(text)}).empty()) << text;
+  for (const char* text : {"", "[]", "3", "{", R"({"command": 1})"}) EXPECT_THROW(record_of(text), Error) << text;
+}
+
+TEST(Records, AreFoundInDirectories) {
+  namespace fs = std::filesystem;
+  const fs::path runs = fs::temp_directory_path() / fmt::format("pare-records-{}", ::getpid());
+  fs::create_directories(runs / "bench-1");
+  fs::create_directories(runs / "prune-1");
+  std::ofstream(runs / "bench-1" / kRecordFile) << kBench;
+  std::ofstream(runs / "prune-1" / kRecordFile) << kPrune;
+  const auto records = read_records({runs.string(), (runs / "bench-1").string()});
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(text_at(records[0].content, "command"), "prune");  // it was started first
+  EXPECT_THROW(read_records({(runs / "none").string()}), Error);
+  fs::remove_all(runs);
+}
+
+}  // namespace
+}  // namespace pare

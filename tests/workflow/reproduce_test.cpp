@@ -1,0 +1,77 @@
+// The frame of the papers' tables: rows are kept, read back, and left out where something is missing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "pare/core/error.h"
+#include "pare/workflow/reproduce/papers.h"
+
+namespace pare {
+namespace {
+
+class ReproduceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    runs_ = std::filesystem::temp_directory_path() / fmt::format("pare-reproduce-{}", ::getpid());
+    options_.runs = runs_.string();
+  }
+  void TearDown() override { std::filesystem::remove_all(runs_); }
+
+  Reproduction table() const { return Reproduction("test", options_, {}); }
+
+  std::filesystem::path runs_;
+  ReproduceOptions options_;
+};
+
+TEST_F(ReproduceTest, AFinishedRowIsReadBack) {
+  int measured = 0;
+  for (int i = 0; i < 2; ++i) {
+    Reproduction again = table();
+    again.row({.table = "t", .what = "w", .published = 0.5}, [&] { return ++measured, 0.75; });
+    ASSERT_EQ(again.done().size(), 1U);
+    EXPECT_EQ(again.done()[0].ours, 0.75);
+    EXPECT_EQ(again.done()[0].difference(), 0.25);
+  }
+  EXPECT_EQ(measured, 1);
+  options_.fresh = true;
+  Reproduction fresh = table();
+  fresh.row({.table = "t", .what = "w"}, [&] { return ++measured, 0.5; });
+  EXPECT_EQ(measured, 2);
+  options_ = {.scale = "small", .runs = runs_.string()};
+  Reproduction other = table();
+  other.row({.table = "t", .what = "w"}, [&] { return ++measured, 0.5; });
+  EXPECT_EQ(measured, 3);
+}
+
+TEST_F(ReproduceTest, ARowWithoutItsDataIsLeftOut) {
+  Reproduction with = table();
+  with.row({.table = "t", .what = "w", .published = 0.5},
+           [&]() -> double { return with.checkpoint("no-such-file").empty(); });
+  ASSERT_EQ(with.done().size(), 1U);
+  EXPECT_TRUE(std::isnan(with.done()[0].ours));
+  EXPECT_NE(with.done()[0].note.find("no-such-file"), std::string::npos);
+  EXPECT_FALSE(with.done()[0].json().contains("difference"));
+  EXPECT_THROW(with.row({.table = "t", .what = "x"},
+                        []() -> double { throw Error(ErrorKind::failed, "here", "for another reason"); }),
+               Error);
+}
+
+TEST_F(ReproduceTest, SeveralFiguresOfOneMeasurement) {
+  Reproduction with = table();
+  const auto measure = [] { return std::vector<double>{0.1, 0.2}; };
+  with.rows({{.table = "t", .what = "w", .metric = "map"}, {.table = "t", .what = "w", .metric = "f1"}}, measure);
+  ASSERT_EQ(with.done().size(), 2U);
+  EXPECT_EQ(with.done()[1].metric, "f1");
+  EXPECT_EQ(with.done()[1].ours, 0.2);
+}
+
+TEST(Papers, AreFoundByName) {
+  EXPECT_EQ(find_papers("merging").size(), 1U);
+  EXPECT_EQ(find_papers("all").size(), papers().size());
+  EXPECT_THROW(find_papers("mergers"), Error);
+}
+
+}  // namespace
+}  // namespace pare
