@@ -29,6 +29,7 @@ void DriftMetric::report(Session& session, const Graph& original, const Graph& c
   session.print("attribution: cosine {:.4f} and rank correlation {:.4f} to the maps before, {} images at {}\n",
                 drift.cosine.mean(), drift.rank_correlation.mean(), shown.size(), drift.layer);
   if (drift.zero_maps > 0) session.say("note: {} maps of the new model are all zero\n", drift.zero_maps);
+  document["after"]["attribution_similarity"] = drift.cosine.mean();
   document["attribution_drift"] = {{"cosine", drift.cosine.mean()},
                                    {"rank_correlation", drift.rank_correlation.mean()},
                                    {"undefined", drift.cosine.undefined},

@@ -15,7 +15,8 @@ struct DriftMetric {
   void describe(OptionVisitor& options);
   // Error{usage} without data, Error{shape} for a model without maps: before any work is done.
   void check(const Graph& original, const DataChoice& data) const;
-  // Prints it, and adds "attribution_drift" to the document; nothing where it is not asked for.
+  // Prints it, and adds "attribution_drift" to the document and the cosine to its "after", where reports look for it;
+  // nothing where it is not asked for.
   void report(Session& session, const Graph& original, const Graph& compressed, const DataChoice& data,
               nlohmann::json& document) const;
 };

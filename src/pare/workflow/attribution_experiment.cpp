@@ -15,14 +15,16 @@ namespace pare {
 AttributionScale attribution_scale(const std::string& name) {
   if (name == "full") return {};
   if (name == "small")
-    return {.teacher_epochs = 12,
-            .finetune_epochs = 5,
+    return {.teacher_epochs = 8,
+            .student_epochs = 15,
+            .finetune_epochs = 1,
             .finetune_lr = 0.01,
-            .rounds = 7,
-            .round_rate = 0.35,
-            .roar_epochs = 8,
+            .rounds = 6,
+            .round_rate = 0.4,
+            .roar_epochs = 6,
             .roar_levels = {0.1, 0.3, 0.6},
-            .seeds = 3};
+            .seeds = 3,
+            .pruning_seeds = 1};
   if (name == "toy")
     return {.teacher_scenes = 600,
             .student_scenes = 300,
@@ -35,7 +37,8 @@ AttributionScale attribution_scale(const std::string& name) {
             .round_rate = 0.8,
             .roar_epochs = 1,
             .roar_levels = {0.3},
-            .seeds = 1};
+            .seeds = 1,
+            .pruning_seeds = 1};
   throw Error(ErrorKind::usage, "--scale", "'{}' is not toy, small or full", name);
 }
 

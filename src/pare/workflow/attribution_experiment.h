@@ -33,8 +33,10 @@ struct AttributionScale {
   int64_t roar_epochs = 15;
   std::vector<double> roar_levels = {0.1, 0.3, 0.5, 0.7, 0.9};
   int64_t seeds = 5;
+  int64_t pruning_seeds = 5;  // of the two settings that begin with the teacher
 };
-// toy: to see that everything runs; small: hours on two cores; full: as above. Error{usage} otherwise.
+// toy: to see that everything runs; small: half the epochs of students, few of pruned networks; full: as above.
+// Error{usage} otherwise.
 AttributionScale attribution_scale(const std::string& name);
 
 // A network measured by one kind of map.

@@ -10,7 +10,7 @@ namespace pare {
 
 namespace {
 
-constexpr const char* kMatches[] = {"none", "at", "ewa", "swa", "sswa"};
+constexpr const char* kMatches[] = {"none", "ewa", "swa", "sswa"};
 
 std::string match_name(const std::string& setting, const std::string& match) {
   if (match == "none") return setting == "distillation" ? "soft targets alone" : "labels alone";
@@ -60,7 +60,8 @@ void add_network(Reproduction& table, AttributionExperiment& experiment, const s
          .what = what,
          .metric = metric,
          .published = distillation ? published(setting == "teacher" ? setting : match, map, metric) : kNoFigure});
-  const int64_t seeds = setting == "teacher" ? 1 : experiment.scale().seeds;
+  const AttributionScale& scale = experiment.scale();
+  const int64_t seeds = setting == "teacher" ? 1 : setting == "distillation" ? scale.seeds : scale.pruning_seeds;
   if (seeds > 1) rows.push_back({.table = subject, .what = what, .metric = "auc all, standard error"});
   table.rows(std::move(rows), [&] {
     std::vector<AttributionFigures> figures;
@@ -98,9 +99,10 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment) {
 void reproduce_attribution(Reproduction& table) {
   const ReproduceOptions& options = table.options();
   AttributionExperiment experiment(attribution_scale(options.scale), options.runs, options.seed, table.trainer());
-  for (const char* map : {"gradcam", "ebp", "lrp", "rap"}) {
+  for (const std::string map : {"gradcam", "ebp", "lrp", "rap"}) {
     add_network(table, experiment, "teacher", "none", map);
     for (const char* match : kMatches) add_network(table, experiment, "distillation", match, map);
+    if (map == "gradcam") add_network(table, experiment, "distillation", "at", map);
   }
   for (const char* setting : {"structured", "unstructured"})
     for (const char* match : kMatches) add_network(table, experiment, setting, match, "gradcam");
