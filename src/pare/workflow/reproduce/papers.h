@@ -20,6 +20,7 @@ const std::vector<Paper>& papers();
 std::vector<Paper> find_papers(const std::string& name);
 
 void reproduce_merging(Reproduction& table);
+void reproduce_fusion(Reproduction& table);
 void reproduce_attribution(Reproduction& table);
 
 }  // namespace pare

@@ -110,20 +110,36 @@ fs::path Reproduction::checkpoint(const std::string& name) const {
   throw Error(ErrorKind::file, name, "is not in {}; --checkpoints names a directory", fmt::join(looked, ", "));
 }
 
-Graph Reproduction::train(const TrainingPlan& plan) const {
-  DataChoice choice{.data = plan.data, .split = "train", .limit = plan.limit};
-  const Dataset data = choice.load({});
+namespace {
+
+Dataset training_data(const TrainingPlan& plan) {
+  return DataChoice{.data = plan.data, .split = "train", .limit = plan.limit}.load({});
+}
+
+}  // namespace
+
+Graph Reproduction::train(const TrainingPlan& plan) const { return train(plan, training_data(plan)); }
+
+Graph Reproduction::train(const TrainingPlan& plan, const Dataset& data) const {
   ModelOptions model = plan.model;
   model.arch = plan.arch;
   model.classes = static_cast<int64_t>(data.classes.size());
   model.image = {data.channels(), data.height(), data.width()};
   TrainingOptions training = plan.training;
   training.runs = options_.runs;
-  training.train.seed = options_.seed;
+  training.train.seed = options_.seed + plan.seed;
   const std::string variant = model.activation == "relu" ? "" : " with " + model.activation;
-  return trainer_(load_model("", model, options_.seed).graph, data, training,
-                  {.what = fmt::format("training {}{} on {} images of {}", plan.arch, variant, data.size(), plan.data)})
+  return trainer_(load_model("", model, training.train.seed).graph, data, training,
+                  {.what = fmt::format("training {}{} on {} images of {}, seed {}", plan.arch, variant, data.size(),
+                                       plan.data, training.train.seed)})
       .graph;
+}
+
+Graph Reproduction::finetune(const Graph& graph, const TrainingPlan& plan, const std::string& what) const {
+  TrainingOptions training = plan.training;
+  training.runs = options_.runs;
+  training.train.seed = options_.seed + plan.seed;
+  return trainer_(graph, training_data(plan), training, {.kind = "finetune", .what = "fine-tuning " + what}).graph;
 }
 
 const Dataset& Reproduction::data(const DataChoice& choice, const Graph& graph) {

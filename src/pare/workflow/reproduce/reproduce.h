@@ -77,6 +77,7 @@ struct TrainingPlan {
   ModelOptions model;        // arch and classes are filled in
   int64_t limit = 0;         // training images; 0: all
   TrainingOptions training;  // runs and seed are filled in
+  uint64_t seed = 0;         // added to that of the reproduction
 };
 
 class Reproduction {
@@ -99,6 +100,10 @@ class Reproduction {
   // The path of a published checkpoint by its file name. Error{file} with the places looked in.
   std::filesystem::path checkpoint(const std::string& name) const;
   Graph train(const TrainingPlan& plan) const;
+  // The plan's network on other data: a part of its data set, say.
+  Graph train(const TrainingPlan& plan, const Dataset& data) const;
+  // A network that is trained already goes on with the plan's data and options.
+  Graph finetune(const Graph& graph, const TrainingPlan& plan, const std::string& what) const;
   // A data set as the graph takes it, loaded once.
   const Dataset& data(const DataChoice& choice, const Graph& graph);
   // The metric that matters most of the data: top1, or map where it has several labels.
