@@ -130,7 +130,11 @@ std::string method_of(const Record& record) {
   std::string method = text_at(options, "compensate");
   if (method == "none") method = "pruned only";
   if (method.empty()) method = text_at(options, "method");
-  if (method.empty()) method = text_at(options, "match");
+  const std::string match = text_at(options, "match");
+  if (method.empty())
+    method = match == "none" ? "soft targets" : match;
+  else if (!match.empty() && match != "none")
+    method += " + " + match;
   if (method.empty()) method = text_at(record.content, "command");
   if (const std::string repair = text_at(options, "repair"); !repair.empty() && repair != "none")
     method += " + " + repair;

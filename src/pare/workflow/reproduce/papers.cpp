@@ -11,6 +11,10 @@ const std::vector<Paper>& papers() {
       {"fusion", "Singh, Jaggi: Model Fusion via Optimal Transport. NeurIPS 2020", reproduce_fusion},
       {"tickets", "Savarese, Silva, Maire: Winning the Lottery with Continuous Sparsification. NeurIPS 2020",
        reproduce_tickets},
+      {"attribution",
+       "Park, Yang, Hwang, Yang: Attribution Preservation in Network Compression for Reliable Network Interpretation. "
+       "NeurIPS 2020",
+       reproduce_attribution},
   };
   return list;
 }

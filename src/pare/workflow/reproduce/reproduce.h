@@ -85,6 +85,7 @@ class Reproduction {
   Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);
 
   const ReproduceOptions& options() const { return options_; }
+  const Trainer& trainer() const { return trainer_; }
   // The value for the scale: toy, small or full.
   template <typename T>
   T at_scale(T toy, T small, T full) const {
