@@ -15,16 +15,15 @@ std::string to_inline_svg(const BarChart& chart) {
   constexpr double width = 380;
   constexpr double whole_width = 720;
   constexpr double line = 20;
-  const double height = 34 + line * static_cast<double>(chart.bars.size()) + 8;
+  const double height = 6 + line * static_cast<double>(chart.bars.size()) + 8;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "role=\"img\" aria-label=\"{2}\">\n<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n"
-      "<text x=\"0\" y=\"20\" class=\"title\">{2}</text>\n",
+      "role=\"img\" aria-label=\"{2}\">\n<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n",
       whole_width, height, escape_html(chart.title));
   for (size_t i = 0; i < chart.bars.size(); ++i) {
     const Bar& bar = chart.bars[i];
     const double part = bar.whole > 0 ? std::clamp(bar.value / bar.whole, 0.0, 1.0) : 0;
-    const double y = 34 + line * static_cast<double>(i);
+    const double y = 6 + line * static_cast<double>(i);
     svg += fmt::format(
         "<text x=\"{0}\" y=\"{1}\" class=\"end\">{2}</text><rect class=\"rest\" x=\"{3}\" y=\"{4}\" width=\"{5}\" "
         "height=\"14\"/><g class=\"s0\"><rect class=\"bar\" x=\"{3}\" y=\"{4}\" width=\"{6:.1f}\" height=\"14\"/></g>"

@@ -10,10 +10,11 @@ struct Bar {
   std::string name;
   double value = 0;
   double whole = 0;
+  bool operator==(const Bar&) const = default;
 };
 
 struct BarChart {
-  std::string title;
+  std::string title;  // for those who do not see the picture
   std::vector<Bar> bars;
 };
 

@@ -75,7 +75,8 @@ std::string to_html(const HtmlTable& table) {
     return column == 0 || std::count(table.words.begin(), table.words.end(), column) > 0;
   };
   const auto cell = [&](const char* tag, size_t column, const std::string& content) {
-    return fmt::format("<{0}{1}>{2}</{0}>", tag, is_word(column) ? "" : " class=\"n\"", content);
+    return fmt::format("<{0}{1}>{2}</{0}>", tag, is_word(column) ? column == 0 ? "" : " class=\"w\"" : " class=\"n\"",
+                       content);
   };
   std::string html = "<div class=\"wide\"><table>\n<thead><tr>";
   for (size_t i = 0; i < table.heading.size(); ++i) html += cell("th", i, table.heading[i]);

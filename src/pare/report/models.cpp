@@ -81,7 +81,7 @@ class Collector {
     ModelSummary& made = model(output);
     const json& options = member_at(record.content, "options");
     made.from = text_at(options, "model").empty() ? "" : name_of(text_at(options, "model"));
-    made.method = "trained";
+    made.method = made.from.empty() ? "original" : "fine-tuned";
     made.made_by = made.from.empty() ? fmt::format("train, {}", text_at(options, "arch")) : "train, fine-tuned";
   }
 
@@ -97,8 +97,7 @@ class Collector {
       note(text_at(parent, "model"), parent);
       if (from.empty()) from = text_at(parent, "model");
     }
-    if (list(before, "models").size() > 1 && member_at(before, "metrics").is_object())
-      note("their predictions averaged", before);
+    if (list(before, "models").size() > 1 && member_at(before, "metrics").is_object()) add_ensemble(before);
     std::string output = text_at(after, "model");
     if (output.empty()) output = text_at(result, "output");
     if (output.empty()) return;
@@ -107,6 +106,12 @@ class Collector {
     made.from = from.empty() ? "" : name_of(from);
     made.method = method_of(record);
     made.made_by = fmt::format("{}, {}", text_at(record.content, "command"), made.method);
+  }
+
+  void add_ensemble(const json& before) {
+    constexpr const char* name = "their predictions averaged";
+    note(name, before);
+    model(name).method = kEnsemble;
   }
 
   // The mean over all images of how alike two models' maps are.

@@ -10,6 +10,8 @@
 
 namespace pare {
 
+constexpr const char* kEnsemble = "ensemble";  // the method of models that only vote together
+
 struct ModelSummary {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
@@ -32,7 +34,8 @@ struct ModelSummary {
 // In the order in which they appear. What is measured later wins.
 std::vector<ModelSummary> summarize(const std::vector<Record>& records);
 
-// Accuracy against parameters, MACs and latency, as far as at least two models have them: a curve a method.
+// Accuracy against parameters, MACs and latency, as far as at least two models have them: a curve a method. Ensembles
+// are left out: they are larger than what is made smaller here.
 std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models);
 
 // "most-sim", "ot", "cs": what a command's options say was done.

@@ -10,24 +10,39 @@ namespace pare {
 
 namespace {
 
-constexpr const char* kPageStyle =
-    ":root{color-scheme:light dark;--ink:#1c1c1c;--paper:#fff;--soft:#666;--rule:#ddd;--head:#f4f4f2}"
-    "@media "
-    "(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#16181c;--soft:#a0a4aa;--rule:#3a3d42;--head:#1f2227}}"
-    "@media print{:root{--ink:#000;--paper:#fff;--soft:#444;--rule:#ccc;--head:#f4f4f2}section{break-inside:avoid}"
-    "svg,figure,tr{break-inside:avoid}}"
-    "*{box-sizing:border-box}body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);"
-    "max-width:62rem;margin:0 auto;padding:1rem}"
-    "h1{font-size:1.6rem;margin:.5rem 0}h2{font-size:1.25rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:1rem 0 .3rem}"
-    "p,figcaption,.soft{color:var(--soft)}.wide{overflow-x:auto}svg.plot{max-width:100%;height:auto;min-width:34rem}"
-    "table{border-collapse:collapse;font-size:.9rem;width:100%}th,td{padding:.3rem .6rem;text-align:left;"
-    "border-bottom:1px solid var(--rule);vertical-align:top}thead th{background:var(--head);white-space:nowrap}"
-    "tbody "
-    "th{font-weight:500;overflow-wrap:anywhere;min-width:8rem}.n{text-align:right;font-variant-numeric:tabular-nums;"
-    "white-space:nowrap}.pictures{display:flex;flex-wrap:wrap;gap:1rem}figure{margin:0}figure img{max-width:100%;"
-    "image-rendering:pixelated;border:1px solid var(--rule)}.plan "
-    "img{width:160px}figcaption{font-size:.8rem;max-width:44rem}"
-    "pre{overflow-x:auto;font-size:.8rem;background:var(--head);padding:.6rem}summary{cursor:pointer}";
+constexpr const char* kPageStyle = R"css(
+:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fff; --soft: #666; --rule: #ddd; --head: #f4f4f2 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e6e6; --paper: #16181c; --soft: #a0a4aa; --rule: #3a3d42; --head: #1f2227 }
+}
+@media print {
+  :root { --ink: #000; --paper: #fff; --soft: #444; --rule: #ccc; --head: #f4f4f2 }
+  svg, figure, tr { break-inside: avoid }
+}
+* { box-sizing: border-box }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem;
+       margin: 0 auto; padding: 1rem }
+h1 { font-size: 1.6rem; margin: .5rem 0 }
+h2 { font-size: 1.25rem; margin: 2rem 0 .5rem }
+h3 { font-size: 1rem; margin: 1rem 0 .3rem }
+p, figcaption, .soft { color: var(--soft) }
+.wide { overflow-x: auto }
+svg.plot { max-width: 100%; height: auto; min-width: 34rem }
+table { border-collapse: collapse; font-size: .9rem; width: 100% }
+th, td { padding: .3rem .6rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top }
+thead th { background: var(--head); white-space: nowrap }
+tbody th { font-weight: 500; overflow-wrap: anywhere; min-width: 10rem }
+.w { min-width: 8rem }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+.pictures { display: flex; flex-wrap: wrap; gap: 1rem }
+figure { margin: 0 }
+figure img { width: 100%; image-rendering: pixelated; border: 1px solid var(--rule) }
+.map { width: min(100%, 19rem) }
+.plan { width: 10rem }
+figcaption { font-size: .8rem; line-height: 1.3 }
+pre { overflow-x: auto; font-size: .8rem; background: var(--head); padding: .6rem }
+summary { cursor: pointer }
+)css";
 
 std::string section(const char* title, const std::string& content) {
   if (content.empty()) return "";

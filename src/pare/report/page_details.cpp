@@ -17,21 +17,29 @@ namespace pare {
 using nlohmann::json;
 
 std::string layers_section(const std::vector<Record>& records) {
-  std::string html;
+  constexpr size_t most = 200;
+  std::vector<BarChart> charts;
   for (const auto& record : records) {
-    const json& result = member_at(record.content, "result");
     BarChart chart;
-    for (const auto& group : list_at(result, "groups")) {
+    for (const auto& group : list_at(member_at(record.content, "result"), "groups")) {
       const double total = number_at(group, "total");
       const double kept = number_at(group, "kept");
-      if (total > 0 && kept >= 0 && chart.bars.size() < 200)
+      if (total > 0 && kept >= 0 && chart.bars.size() < most)
         chart.bars.push_back({text_at(group, "name"), kept, total});
     }
     if (chart.bars.empty()) continue;
-    chart.title =
-        fmt::format("{}: {}", file_name_of(text_at(member_at(record.content, "options"), "output")), method_of(record));
-    html += fmt::format("<div class=\"wide\">{}</div>\n", to_inline_svg(chart));
+    chart.title = file_name_of(text_at(member_at(record.content, "options"), "output"));
+    // Models that were cut alike share a chart.
+    const auto same =
+        std::find_if(charts.begin(), charts.end(), [&](const BarChart& other) { return other.bars == chart.bars; });
+    if (same == charts.end())
+      charts.push_back(std::move(chart));
+    else
+      same->title += ", " + chart.title;
   }
+  std::string html;
+  for (const auto& chart : charts)
+    html += fmt::format("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n", escape_html(chart.title), to_inline_svg(chart));
   return html;
 }
 

@@ -32,10 +32,10 @@ const ModelSummary* origin_of(const ModelSummary& model, const std::vector<Model
 
 std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
   if (models.empty()) return "";
-  HtmlTable table{.heading = {"model", "made by", "accuracy", "parameters", "MACs", "latency ms", "file kB",
-                              "attribution similarity"},
-                  .rows = {},
-                  .words = {1}};
+  HtmlTable table{
+      .heading = {"model", "made by", "accuracy", "parameters", "MACs", "latency ms", "file kB", "similarity"},
+      .rows = {},
+      .words = {1}};
   bool sparse = false;
   for (const auto& model : models) {
     const ModelSummary& first = *origin_of(model, models);
@@ -55,7 +55,7 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
   std::string html = to_html(table);
   html +=
       "<p>In brackets: of the model it was made of. Accuracy is top-1, or mean average precision where images have "
-      "several labels. Attribution similarity: cosine of the heat maps with the first model's.";
+      "several labels. Similarity: cosine of the heat maps with the original's.";
   if (sparse) html += " Zeros in a dense file make it neither smaller nor faster.";
   html += "</p>\n";
   for (const auto& machine : machines) html += fmt::format("<p>{}</p>\n", escape_html(machine));
@@ -77,7 +77,7 @@ std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models) {
     std::map<std::string, std::vector<std::pair<double, double>>> curves;
     size_t points = 0;
     for (const auto& model : models) {
-      if (std::isnan(model.accuracy) || std::isnan(axis.value(model))) continue;
+      if (model.method == kEnsemble || std::isnan(model.accuracy) || std::isnan(axis.value(model))) continue;
       auto& curve = curves[model.method.empty() ? "original" : model.method];
       curve.emplace_back(axis.value(model), model.accuracy);
       ++points;
