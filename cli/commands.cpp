@@ -12,8 +12,10 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_eval());
   list.push_back(make_explain());
   list.push_back(make_localize());
+  list.push_back(make_roar());
   list.push_back(make_prune());
   list.push_back(make_fuse());
+  list.push_back(make_distill());
   list.push_back(make_sparsify());
   list.push_back(make_tickets());
   list.push_back(make_bench());

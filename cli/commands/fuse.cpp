@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "command.h"
+#include "drift.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
@@ -27,6 +28,7 @@ class Fuse : public Command {
     run_.data.describe(options);
     options.field("samples", run_.samples, "training images that alignment and repair may see (0: none)");
     options.field("plans", plans_, "directory for the transport plans as images");
+    drift_.describe(options);
     model_options_.describe(options);
   }
 
@@ -41,12 +43,15 @@ class Fuse : public Command {
       for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
       graphs.push_back(std::move(model.graph));
     }
+    const auto reference = static_cast<size_t>(std::max<int64_t>(run_.fuse.reference, 0));
+    if (reference < graphs.size()) drift_.check(graphs[reference], run_.data);
     Progress bar("evaluating", session.common.verbosity());
     run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
     FuseRun done = run_fuse(graphs, run_);
     write_model(session, done.result.fused, output_, models_, {.force = session.common.force});
     nlohmann::json result = report(session, graphs, done);
     result["plans"] = plan_images(session, done.result);
+    drift_.report(session, graphs.at(reference), done.result.fused, run_.data, result);
     return result;
   }
 
@@ -169,6 +174,7 @@ class Fuse : public Command {
   std::string into_;
   std::string plans_;
   FuseRunOptions run_;
+  DriftMetric drift_;
   ModelOptions model_options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

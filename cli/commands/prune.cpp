@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "command.h"
+#include "drift.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/report/line_plot.h"
+#include "pare/workflow/distill.h"
 #include "pare/workflow/model.h"
 #include "training.h"
 
@@ -36,6 +38,8 @@ class Prune : public Command {
     prune_.describe(options);
     options.field("finetune", finetune_, "epochs of fine-tuning after every step");
     training_.describe(options, /*with_epochs=*/false);
+    distill_.describe(options);
+    drift_.describe(options);
     options.field("scan", scan_, "FILE.svg: instead, plot accuracy against the fraction removed of each group alone");
     options.field("opset", opset_, "ONNX opset to write (0: the input's)");
     model_options_.describe(options);
@@ -53,8 +57,11 @@ class Prune : public Command {
     if (finetune_ < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune_);
     if (finetune_ > 0) {
       if (prune_.data.data.empty()) throw Error(ErrorKind::usage, "--finetune", "needs --data to train on");
-      prune_.after_step = [&](const Graph& graph, int64_t) { return finetuned(session, graph); };
+      prune_.after_step = [&](const Graph& graph, int64_t) { return finetuned(session, model.graph, graph); };
     }
+    distill_.check();
+    if (distill_.any() && finetune_ == 0) throw Error(ErrorKind::usage, "--match", "needs --finetune EPOCHS");
+    drift_.check(model.graph, prune_.data);
     prune_.progress = [&](const std::string&, int64_t done, int64_t all) { bar.update(done, all); };
     return scan_.empty() ? prune_model(session, model) : scan_model(session, model);
   }
@@ -69,12 +76,15 @@ class Prune : public Command {
     return result;
   }
 
-  Graph finetuned(Session& session, const Graph& graph) {
+  Graph finetuned(Session& session, const Graph& original, const Graph& graph) {
     DataChoice choice = prune_.data;
     choice.split = "train";
     training_.train.epochs = finetune_;
     training_.train.seed = prune_.seed;
-    return train_with_feedback(session, graph, choice.load(graph), training_, {.kind = "prune"}).graph;
+    const Trainer trainer = trainer_with_feedback(session);
+    const Dataset data = choice.load(graph);
+    if (!distill_.any()) return trainer(graph, data, training_, {.kind = "prune"}).graph;
+    return distill({original, graph, distill_}, data, training_, trainer, {.kind = "prune"}).graph;
   }
 
   nlohmann::json prune_model(Session& session, const Model& model) {
@@ -89,15 +99,17 @@ class Prune : public Command {
                         {"kept", group.kept},
                         {"reason", group.reason},
                         {"compensation", group.compensation}});
-    return {{"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
-            {"after", measured_json(output_, result.after)},
-            {"groups", groups},
-            {"notes", result.notes},
-            {"seconds",
-             {{"total", result.seconds},
-              {"method", result.method_seconds},
-              {"images", result.image_seconds},
-              {"loading", model.seconds}}}};
+    nlohmann::json document = {{"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
+                               {"after", measured_json(output_, result.after)},
+                               {"groups", groups},
+                               {"notes", result.notes},
+                               {"seconds",
+                                {{"total", result.seconds},
+                                 {"method", result.method_seconds},
+                                 {"images", result.image_seconds},
+                                 {"loading", model.seconds}}}};
+    drift_.report(session, model.graph, result.graph, prune_.data, document);
+    return document;
   }
 
   void print(Session& session, const PruneResult& result) const {
@@ -162,6 +174,8 @@ class Prune : public Command {
   PruneOptions prune_;
   int64_t finetune_ = 0;
   TrainingOptions training_ = gentle_training();
+  DistillationOptions distill_ = {.alpha = 0};
+  DriftMetric drift_;
   int64_t opset_ = 13;
   ModelOptions model_options_;
 };

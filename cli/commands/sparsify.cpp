@@ -1,6 +1,7 @@
 #include <chrono>
 
 #include "command.h"
+#include "drift.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
@@ -28,6 +29,7 @@ class Sparsify : public Command {
     options.field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
     options.field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
     sparsify_.describe(options);
+    drift_.describe(options);
     options.field("opset", opset_, "ONNX opset to write");
   }
 
@@ -41,13 +43,16 @@ class Sparsify : public Command {
     sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
     sparsify_.check(!model_.empty());
     const auto [model, data] = load_for_training(session, model_, model_options_, data_);
+    drift_.check(model.graph, data_);
     const SparsifyResult result =
         sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    return report(session, model.graph, result, seconds.count());
+    nlohmann::json document = report(session, model.graph, result, seconds.count());
+    drift_.report(session, result.dense ? *result.dense : model.graph, result.graph, data_, document);
+    return document;
   }
 
  private:
@@ -99,6 +104,7 @@ class Sparsify : public Command {
   std::string output_;
   std::string masks_;
   SparsifyOptions sparsify_;
+  DriftMetric drift_;
   int64_t opset_ = 13;
 };
 

@@ -9,7 +9,7 @@ models=$root/tests/data/cli
 source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run train eval prune fuse sparsify tickets explain localize bench diff report reproduce data completions"
+commands="inspect convert verify run train eval prune fuse distill sparsify tickets explain localize roar bench diff report reproduce data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -177,16 +177,18 @@ exits "data make: nothing to make" 2 data make castles -o castles
 exits "data make scenes: no directory" 2 data make scenes
 mkdir -p there
 exits "data make scenes: refuses to overwrite" 2 data make scenes -o there
-# Three all-black scenes of 56 x 56, each with a class of its own, as `data make scenes` lays them out.
-node -e '
+# Writes idx files, for node.
+idx='
   const fs = require("fs");
   const idx = (file, sizes, fill) => {
     const count = sizes.reduce((a, b) => a * b, 1), data = Buffer.alloc(4 + 4 * sizes.length + count);
     data[2] = 8; data[3] = sizes.length; sizes.forEach((n, i) => data.writeUInt32BE(n, 4 + 4 * i));
     for (let i = 0; i < count; ++i) data[4 + 4 * sizes.length + i] = fill(i);
     fs.writeFileSync(file, data);
-  };
-  fs.mkdirSync("scenes");
+  };'
+# Three all-black scenes of 56 x 56, each with a class of its own, as `data make scenes` lays them out.
+mkdir scenes
+node -e "$idx"'
   idx("scenes/test-images-idx4-ubyte", [3, 3, 56, 56], () => 0);
   idx("scenes/test-labels-idx2-ubyte", [3, 10], (i) => (i % 11 === 0 ? 1 : 0));
   idx("scenes/test-masks-idx3-ubyte", [3, 56, 56], (i) => (i % 56 < 20 ? 1 + Math.floor(i / 3136) : 0));'
@@ -225,6 +227,62 @@ exits "explain: a layer without extent" 1 explain vgg9.onnx "$picture" --layer f
 exits "explain: a picture that is none" 1 explain vgg9.onnx half.onnx -o maps2
 check "explain: a picture that is none: names the file" "$(head -c 200 stderr)" grep -q half.onnx stderr
 exits "explain: a model without images" 1 explain "$models/mlp.onnx" "$picture" -o maps2
+
+# Six scenes of noise for training and six for testing.
+node -e "$idx"'
+  let state = 1;
+  const noise = () => (state = (state * 48271) % 2147483647) % 256;
+  for (const split of ["train", "test"]) {
+    idx(`scenes/${split}-images-idx4-ubyte`, [6, 3, 56, 56], noise);
+    idx(`scenes/${split}-labels-idx2-ubyte`, [6, 10], (i) => (i % 11 === 0 ? 1 : 0));
+    idx(`scenes/${split}-masks-idx3-ubyte`, [6, 56, 56], (i) => (i % 56 < 20 ? 1 + Math.floor(i / 3136) : 0));
+  }'
+learn=(--data scenes:scenes --epochs 1 --batch 3 --threads 1 --runs learned)
+student=(--arch vgg9-bn --width 0.25)
+for match in none at at-grad ewa swa sswa; do
+  exits "distill --match $match" 0 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match $match -o student.onnx --force --json --attribution-drift 4
+  check "distill --match $match: smaller, with metrics and drift" "$(head -c 400 stdout)" node -e '
+    const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+    process.exit(r.after.parameters < r.before.parameters / 5 && r.after.metrics.map > 0 && r.history[0].loss > 0 && r.attribution_drift.images === 4 ? 0 : 1)'
+done
+exits "distill: the same command again" 0 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match sswa -o student.onnx
+check "distill: the same command again: is done already" "$(head -c 300 stderr)" grep -q "done already" stderr
+exits "distill: another run does not replace a file" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --drop 0.1 -o student.onnx
+exits "distill into a model" 0 distill --teacher vgg9.onnx --student student.onnx "${learn[@]}" --match-layers features.23 --match swa -o again.onnx
+exits "distill: no teacher" 2 distill "${student[@]}" "${learn[@]}" -o none.onnx
+exits "distill: no student" 2 distill --teacher vgg9.onnx "${learn[@]}" -o none.onnx
+exits "distill: an unknown matching" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match magic -o none.onnx
+exits "distill: a part of channels above one" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match sswa --drop 2 -o none.onnx
+exits "distill: a layer that is not there" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --match-layers conv99 -o none.onnx
+exits "distill: layers of different extents" 1 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --match-layers features.13=features.26 -o none.onnx
+check "distill: layers of different extents: says both" "$(head -c 300 stderr)" grep -q '7x7.*14x14' stderr
+run convert --arch lenet-300-100 --image 3,56,56 -o flat.onnx
+exits "distill: a teacher without extent" 1 distill --teacher flat.onnx "${student[@]}" "${learn[@]}" --match swa -o none.onnx
+check "distill: a teacher without extent: says so" "$(head -c 300 stderr)" grep -q 'spatial extent' stderr
+exits "distill: a teacher of other images" 1 distill --teacher convnet.onnx "${student[@]}" "${learn[@]}" -o none.onnx
+check "distill: nothing is left of what failed" "$(ls none.onnx 2>/dev/null)" test ! -e none.onnx
+
+prune=(prune vgg9.onnx --channels 0.5 --compensate none --round-to 1 --data scenes:scenes --batch 3 --threads 1 --runs learned)
+exits "prune --finetune --match" 0 "${prune[@]}" --finetune 1 --match sswa -o matched.onnx --attribution-drift 3 --json
+check "prune: attribution drift" "$(head -c 300 stdout)" node -e '
+  const d = JSON.parse(require("fs").readFileSync("stdout", "utf8")).attribution_drift; process.exit(d.cosine >= 0 && d.rank_correlation >= -1 ? 0 : 1)'
+exits "prune --match without fine-tuning" 2 "${prune[@]}" --match swa -o none.onnx
+exits "sparsify --match" 0 sparsify vgg9.onnx "${learn[@]}" --method imp-continued --rounds 2 --match ewa --attribution-drift 3 -o sparse.onnx
+check "sparsify: attribution drift is printed" "$(head -c 600 stdout)" grep -q 'attribution: cosine' stdout
+exits "sparsify --match without a dense network" 2 sparsify "${student[@]}" "${learn[@]}" --method cs --match ewa -o none.onnx
+exits "fuse --attribution-drift" 0 fuse vgg9.onnx vgg9.onnx -o fused.onnx --force --data scenes:scenes --attribution-drift 3 --json
+check "fuse --attribution-drift: a model with itself looks the same" "$(tail -c 300 stdout)" node -e '
+  process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).attribution_drift.cosine > 0.99 ? 0 : 1)'
+exits "attribution drift without data" 2 prune --arch lenet-5 --channels 0.5 --round-to 1 --attribution-drift 3 -o none.onnx
+exits "attribution drift of a model without extent" 1 prune flat.onnx --channels 0.5 --data scenes:scenes --attribution-drift 3 -o none.onnx
+check "attribution drift of a model without extent: says so" "$(head -c 300 stderr)" grep -q 'attribution-drift.*spatial extent' stderr
+exits "roar" 0 roar vgg9.onnx student.onnx "${learn[@]}" --retrain vgg9 --retrain-width 0.1 --levels 0.2,0.7 --plot roar.svg --json
+check "roar: two curves and a random one" "$(head -c 400 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.metric === "f1" && r.curves.length === 3 && r.curves[2].maps === "random" && r.curves.every((c) => c.points.length === 2) && r.whole.f1 >= 0 ? 0 : 1)'
+check "roar draws a plot" "there is none" grep -q '<svg' roar.svg
+exits "roar: a level out of range" 2 roar vgg9.onnx "${learn[@]}" --levels 1.5
+exits "roar: refuses to overwrite" 2 roar vgg9.onnx "${learn[@]}" --plot roar.svg
 
 exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-data
 exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1

@@ -28,7 +28,7 @@ bool is_file(const fs::path& path) {
 
 // NAME, NAME.gz, and both with the last dash a dot ("train-images.idx3-ubyte", as some archives have it).
 std::optional<fs::path> idx_file(const fs::path& directory, const std::string& stem, const std::string& kind) {
-  for (const std::string& name : {stem + "-" + kind, stem + "." + kind})
+  for (const std::string& name : {fmt::format("{}-{}", stem, kind), fmt::format("{}.{}", stem, kind)})
     for (const char* ending : {"", ".gz"})
       if (is_file(directory / (name + ending))) return directory / (name + ending);
   return std::nullopt;
@@ -125,7 +125,7 @@ DatasetPlace search_places(const KnownDataset& known, const std::vector<fs::path
       place.splits.clear();
       for (const char* name : {"train", "test"})
         if (const auto files = split_files(known, inside, name)) {
-          place.splits.push_back(name);
+          place.splits.emplace_back(name);
           place.layout = files->layout;
         }
       const bool here = split.empty() ? !place.splits.empty() : split_files(known, inside, split).has_value();
@@ -142,8 +142,7 @@ DatasetPlace search_places(const KnownDataset& known, const std::vector<fs::path
 }
 
 DatasetPlace require_place(const KnownDataset& known, const std::string& directory, std::string_view split) {
-  const auto place =
-      search_places(known, directory.empty() ? usual_places(known) : std::vector<fs::path>{directory}, split);
+  auto place = search_places(known, directory.empty() ? usual_places(known) : std::vector<fs::path>{directory}, split);
   if (place.found()) return place;
   std::string looked;
   for (const auto& path : place.looked) looked += "\n  " + path.string();

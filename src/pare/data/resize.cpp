@@ -31,8 +31,8 @@ ResizeTaps resize_taps(int64_t from, int64_t to) {
   std::vector<double> weights;
   for (int64_t i = 0; i < to; ++i) {
     const double center = (static_cast<double>(i) + 0.5) * scale;
-    const auto first = std::max<int64_t>(0, static_cast<int64_t>(center - width + 0.5));
-    const auto last = std::min<int64_t>(from, static_cast<int64_t>(center + width + 0.5));
+    const auto first = std::max<int64_t>(0, static_cast<int64_t>(std::floor(center - width + 0.5)));
+    const auto last = std::min<int64_t>(from, static_cast<int64_t>(std::floor(center + width + 0.5)));
     weights.clear();
     double sum = 0;
     for (int64_t k = first; k < last; ++k) {
@@ -42,7 +42,7 @@ ResizeTaps resize_taps(int64_t from, int64_t to) {
     }
     for (size_t k = 0; k < weights.size(); ++k)
       taps.weights[static_cast<size_t>(i * taps.most) + k] =
-          static_cast<int32_t>(0.5 + weights[k] / sum * (1 << resize_bits));
+          static_cast<int32_t>(std::floor(0.5 + weights[k] / sum * (1 << resize_bits)));
     taps.first.push_back(first);
     taps.count.push_back(last - first);
   }

@@ -20,6 +20,7 @@ std::vector<double> mixing_shares(const std::vector<double>& weights, size_t cou
   }
   if (sum <= 0) throw Error(ErrorKind::usage, "--weights", "at least one must be positive");
   std::vector<double> shares;
+  shares.reserve(weights.size());
   for (const double weight : weights) shares.push_back(weight / sum);
   return shares;
 }

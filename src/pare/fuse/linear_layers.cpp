@@ -61,7 +61,8 @@ Graph with_biases(Graph graph, const std::set<std::string>& but) {
     std::string name = layer.weight;
     const std::string ending = "weight";
     if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), "bias");
-    name = fresh_name(graph, name == layer.weight ? name + "_bias" : name);
+    if (name == layer.weight) name += "_bias";
+    name = fresh_name(graph, name);
     graph.tensors[name] = at::zeros({weight_matrix(graph, layer).size(0)}, graph.tensor(layer.weight).options());
     graph.nodes[layer.node].inputs.resize(3);
     graph.nodes[layer.node].inputs[2] = name;

@@ -15,9 +15,9 @@ void Reparameterization::restore(const TensorMap&) {}
 
 TensorMap PlainParameters::effective(const TensorMap& raw, const TrainPosition&) const { return raw; }
 
-at::Tensor ForwardPass::input() const {
-  const ValueInfo& info = program.graph().inputs.at(0);
-  at::Tensor images = batch.images;
+at::Tensor input_of(const Graph& graph, const at::Tensor& batch) {
+  const ValueInfo& info = graph.inputs.at(0);
+  at::Tensor images = batch;
   if (info.dims && info.dims->size() == 2)
     images = images.flatten(1);
   else if (images.dim() == 4)
@@ -25,8 +25,7 @@ at::Tensor ForwardPass::input() const {
   return images.scalar_type() == info.dtype ? images : images.to(info.dtype);
 }
 
-RunResult ForwardPass::run(std::vector<std::string> taps) const {
-  const at::Tensor images = input();
+RunResult ForwardPass::run(const at::Tensor& images, std::vector<std::string> taps) const {
   return program.run({&images, 1}, {.training = true,
                                     .parameters = &parameters,
                                     .statistics = statistics,

@@ -49,6 +49,9 @@ class PlainParameters : public Reparameterization {
   TensorMap effective(const TensorMap& raw, const TrainPosition& at) const override;
 };
 
+// A batch's images as the graph's input wants them: flat, or channels-last, in its dtype.
+at::Tensor input_of(const Graph& graph, const at::Tensor& images);
+
 // One step's surroundings.
 struct ForwardPass {
   const Program& program;
@@ -57,10 +60,10 @@ struct ForwardPass {
   TensorMap* statistics;  // to be handed to the run
   TrainPosition at;
 
-  // The batch as the program's input wants it: flat, or channels-last.
-  at::Tensor input() const;
-  // One run in training mode; `taps` as in RunOptions.
-  RunResult run(std::vector<std::string> taps = {}) const;
+  at::Tensor input() const { return input_of(program.graph(), batch.images); }
+  // One run in training mode, of the batch or of `input`; `taps` as in RunOptions.
+  RunResult run(std::vector<std::string> taps = {}) const { return run(input(), std::move(taps)); }
+  RunResult run(const at::Tensor& input, std::vector<std::string> taps) const;
 };
 
 struct Loss {

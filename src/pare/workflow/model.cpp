@@ -29,6 +29,7 @@ void ModelOptions::describe(OptionVisitor& options) {
                 {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
   options.field("width", width, "width multiplier of --arch");
   options.field("classes", classes, "number of classes of --arch");
+  options.field("dropout", dropout, "dropout of --arch, while it trains");
   options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution",
                 {"", "a", "b"});
   options.field("bias", bias, "biases in linear layers of --arch (default: as the architecture has them)",
@@ -69,7 +70,8 @@ Graph zoo_graph(const ModelOptions& options, uint64_t seed) {
                    .width = options.width,
                    .classes = options.classes,
                    .input = options.image,
-                   .shortcut = options.shortcut};
+                   .shortcut = options.shortcut,
+                   .dropout = options.dropout};
   if (!options.bias.empty()) arch.bias = options.bias == "yes";
   Graph graph = build(options.arch, arch, seed);
   graph.metadata["pare.arch"] = options.arch;

@@ -16,6 +16,7 @@ struct ModelOptions {
   std::string activation = "relu";
   double width = 1.0;
   int64_t classes = 10;
+  double dropout = 0;
   std::string shortcut;
   std::string bias;                      // of linear layers: yes, no, or empty for the architecture's own
   std::vector<int64_t> image;            // channels, height, width

@@ -8,6 +8,7 @@
 #include "pare/core/error.h"
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/slimming.h"
+#include "pare/workflow/distill.h"
 #include "pare/workflow/prune.h"
 
 namespace pare {
@@ -30,10 +31,16 @@ void SparsifyOptions::describe(OptionVisitor& options) {
   options.field("gmp-end", gmp_end, "gmp: part of the run at which it ends");
   options.field("gmp-every", gmp_every, "gmp: steps between two removals");
   mask.describe(options);
+  distill.describe(options);
   training.describe(options);
 }
 
 void SparsifyOptions::check(bool trained) const {
+  distill.check();
+  const bool trains_dense = method != "cs" && method != "gmp" && method != "l0" && method != "slimming";
+  if (distill.any() && !trained && !trains_dense)
+    throw Error(ErrorKind::usage, "--match", "{} has no dense network to learn from: start from a trained model",
+                method);
   const bool finds_itself = method == "cs" || method == "l0";
   if (sparsity >= 0 ? !(sparsity < 1) : !std::isfinite(sparsity))
     throw Error(ErrorKind::usage, "--sparsity", "expected a part in [0, 1), found {}", sparsity);
@@ -64,6 +71,7 @@ class Sparsifier {
   Sparsifier(Graph graph, bool trained, const Dataset& data, const SparsifyOptions& options, const Trainer& trainer)
       : graph_(std::move(graph)), trained_(trained), data_(data), options_(options), trainer_(trainer) {
     options.check(trained);
+    if (trained) result_.dense = graph_;
     names_ = maskable_tensors(graph_, options.mask);
   }
 
@@ -100,7 +108,11 @@ class Sparsifier {
     definition["masks"] = fingerprint(result_.masks);
     TrainingJob job{.kind = "sparsify", .what = what, .definition = definition.dump(), .parameters = method};
     job.keep_epochs = std::move(keep_epochs);
-    TrainingOutcome outcome = trainer_(graph, data_, training, std::move(job));
+    const bool learns = options_.distill.any() && what != "dense";
+    TrainingOutcome outcome =
+        learns ? distill({*result_.dense, graph, options_.distill}, data_, training, trainer_, std::move(job))
+               : trainer_(graph, data_, training, std::move(job));
+    if (what == "dense") result_.dense = outcome.graph;
     epochs_ += static_cast<int64_t>(outcome.state.history.size());
     return outcome;
   }
@@ -233,8 +245,10 @@ class Sparsifier {
     }
   }
 
-  // Frankle et al. 2019: every round begins with the weights of epoch --rewind. Continued: with those that it finds.
+  // Frankle et al. 2019: every round begins with the weights of epoch --rewind. Continued: with those that it finds, so
+  // that a trained network needs no dense training.
   void iterative(bool rewound) {
+    if (!rewound && trained_) return prune_in_rounds(nullptr, 0);
     Graph early = graph_;
     const bool keeps = rewound && options_.rewind > 0;
     const TrainingOutcome dense = train("dense", graph_, options_.training, nullptr, keeps ? early_epochs() : none());

@@ -1,14 +1,16 @@
 // Unstructured sparsification from end to end: one round or several, each a training run of its own that resumes, then
-// fine-tuning with the mask fixed.
+// fine-tuning with the mask fixed. With --match every stage behind the dense training learns from the dense network.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/data/dataset.h"
+#include "pare/distill/distillation.h"
 #include "pare/sparsify/continuous.h"
 #include "pare/sparsify/gradual.h"
 #include "pare/sparsify/hard_concrete.h"
@@ -34,6 +36,7 @@ struct SparsifyOptions {
   double gmp_end = 0.75;
   int64_t gmp_every = 20;
   MaskOptions mask;
+  DistillationOptions distill = {.alpha = 0};  // from the dense network
   TrainingOptions training;
 
   void describe(OptionVisitor& options);
@@ -56,10 +59,8 @@ struct SparsifyResult {
   std::vector<std::string> notes;
   // cs, imp: the network after epoch `rewind` of the first run, scaled as a ticket needs it; else undefined.
   Graph early;
+  std::optional<Graph> dense;  // the trained dense network, where there was one
 };
-
-// How a round is trained: run_training, or with feedback.
-using Trainer = std::function<TrainingOutcome(const Graph&, const Dataset&, const TrainingOptions&, TrainingJob)>;
 
 // `trained`: the weights are those of a trained network (methods that begin with dense training leave it out).
 SparsifyResult sparsify(const Graph& graph, bool trained, const Dataset& data, const SparsifyOptions& options,

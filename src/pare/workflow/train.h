@@ -54,6 +54,9 @@ struct TrainingOutcome {
 TrainingOutcome run_training(const Graph& graph, const Dataset& data, const TrainingOptions& options,
                              const TrainingJob& job);
 
+// How a stage of a method is trained: run_training, or with feedback.
+using Trainer = std::function<TrainingOutcome(const Graph&, const Dataset&, const TrainingOptions&, TrainingJob)>;
+
 // The data without and with a part of `fraction` of its images, drawn by the seed.
 struct DatasetParts {
   Dataset rest;

@@ -8,6 +8,13 @@ const std::vector<Paper>& papers() {
   static const std::vector<Paper> list = {
       {"merging", "Kim, Kim, Park, Jeon: Neuron Merging: Compensating for Pruned Neurons. NeurIPS 2020",
        reproduce_merging},
+      {"fusion", "Singh, Jaggi: Model Fusion via Optimal Transport. NeurIPS 2020", reproduce_fusion},
+      {"tickets", "Savarese, Silva, Maire: Winning the Lottery with Continuous Sparsification. NeurIPS 2020",
+       reproduce_tickets},
+      {"attribution",
+       "Park, Yang, Hwang, Yang: Attribution Preservation in Network Compression for Reliable Network Interpretation. "
+       "NeurIPS 2020",
+       reproduce_attribution},
   };
   return list;
 }

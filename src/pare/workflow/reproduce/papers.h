@@ -20,5 +20,8 @@ const std::vector<Paper>& papers();
 std::vector<Paper> find_papers(const std::string& name);
 
 void reproduce_merging(Reproduction& table);
+void reproduce_fusion(Reproduction& table);
+void reproduce_tickets(Reproduction& table);
+void reproduce_attribution(Reproduction& table);
 
 }  // namespace pare

@@ -54,7 +54,8 @@ void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vec
       figures = measure();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::file) throw;
-      for (auto& row : rows) row.note = fmt::format("left out: {}", error.what());
+      const std::string why = error.what();
+      for (auto& row : rows) row.note = fmt::format("left out: {}", why.substr(0, why.find('\n')));
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -110,19 +111,41 @@ fs::path Reproduction::checkpoint(const std::string& name) const {
   throw Error(ErrorKind::file, name, "is not in {}; --checkpoints names a directory", fmt::join(looked, ", "));
 }
 
-Graph Reproduction::train(const TrainingPlan& plan) const {
-  DataChoice choice{.data = plan.data, .split = "train", .limit = plan.limit};
-  const Dataset data = choice.load({});
+namespace {
+
+Dataset training_data(const TrainingPlan& plan) {
+  return DataChoice{.data = plan.data, .split = "train", .limit = plan.limit}.load({});
+}
+
+}  // namespace
+
+Graph Reproduction::train(const TrainingPlan& plan) const { return train(plan, training_data(plan)); }
+
+Graph Reproduction::untrained(const TrainingPlan& plan, const Dataset& data) const {
   ModelOptions model = plan.model;
   model.arch = plan.arch;
   model.classes = static_cast<int64_t>(data.classes.size());
   model.image = {data.channels(), data.height(), data.width()};
+  return load_model("", model, options_.seed + plan.seed).graph;
+}
+
+TrainingOptions Reproduction::training(const TrainingPlan& plan) const {
   TrainingOptions training = plan.training;
   training.runs = options_.runs;
-  training.train.seed = options_.seed;
-  const std::string variant = model.activation == "relu" ? "" : " with " + model.activation;
-  return trainer_(load_model("", model, options_.seed).graph, data, training,
-                  {.what = fmt::format("training {}{} on {} images of {}", plan.arch, variant, data.size(), plan.data)})
+  training.train.seed = options_.seed + plan.seed;
+  return training;
+}
+
+Graph Reproduction::train(const TrainingPlan& plan, const Dataset& data) const {
+  const std::string variant = plan.model.activation == "relu" ? "" : " with " + plan.model.activation;
+  return trainer_(untrained(plan, data), data, training(plan),
+                  {.what = fmt::format("training {}{} on {} images of {}, seed {}", plan.arch, variant, data.size(),
+                                       plan.data, options_.seed + plan.seed)})
+      .graph;
+}
+
+Graph Reproduction::finetune(const Graph& graph, const TrainingPlan& plan, const std::string& what) const {
+  return trainer_(graph, training_data(plan), training(plan), {.kind = "finetune", .what = "fine-tuning " + what})
       .graph;
 }
 

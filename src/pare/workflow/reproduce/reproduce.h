@@ -77,6 +77,7 @@ struct TrainingPlan {
   ModelOptions model;        // arch and classes are filled in
   int64_t limit = 0;         // training images; 0: all
   TrainingOptions training;  // runs and seed are filled in
+  uint64_t seed = 0;         // added to that of the reproduction
 };
 
 class Reproduction {
@@ -84,6 +85,7 @@ class Reproduction {
   Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);
 
   const ReproduceOptions& options() const { return options_; }
+  const Trainer& trainer() const { return trainer_; }
   // The value for the scale: toy, small or full.
   template <typename T>
   T at_scale(T toy, T small, T full) const {
@@ -98,6 +100,14 @@ class Reproduction {
   // The path of a published checkpoint by its file name. Error{file} with the places looked in.
   std::filesystem::path checkpoint(const std::string& name) const;
   Graph train(const TrainingPlan& plan) const;
+  // The plan's network on other data: a part of its data set, say.
+  Graph train(const TrainingPlan& plan, const Dataset& data) const;
+  // What these put together: the plan's network before training, its options filled in, and who trains.
+  Graph untrained(const TrainingPlan& plan, const Dataset& data) const;
+  TrainingOptions training(const TrainingPlan& plan) const;
+  const Trainer& trainer() const { return trainer_; }
+  // A network that is trained already goes on with the plan's data and options.
+  Graph finetune(const Graph& graph, const TrainingPlan& plan, const std::string& what) const;
   // A data set as the graph takes it, loaded once.
   const Dataset& data(const DataChoice& choice, const Graph& graph);
   // The metric that matters most of the data: top1, or map where it has several labels.

@@ -1,0 +1,128 @@
+#include "pare/workflow/distill.h"
+
+#include <chrono>
+#include <filesystem>
+
+#include "command.h"
+#include "drift.h"
+#include "metrics.h"
+#include "output.h"
+#include "pare/analysis/cost.h"
+#include "pare/core/error.h"
+#include "training.h"
+
+namespace pare::cli {
+
+namespace {
+
+class Distill : public Command {
+ public:
+  std::string_view name() const override { return "distill"; }
+  std::string_view summary() const override {
+    return "Train a smaller model that learns from a teacher, and looks where it looks";
+  }
+
+  void describe(OptionVisitor& options) override {
+    options.field("teacher", teacher_, "the trained model: an ONNX file, or weights with --teacher-arch");
+    options.field("teacher-arch", teacher_arch_, "architecture of a teacher whose file holds only weights");
+    options.field("teacher-width", teacher_width_, "its width multiplier");
+    options.field("student", student_, "model to train; without one --arch starts from its initial values");
+    model_options_.describe(options);
+    data_.describe(options);
+    options.field("output", output_, "file to write: .onnx or .safetensors");
+    distill_.describe(options);
+    training_.describe(options);
+    drift_.describe(options);
+    options.field("opset", opset_, "ONNX opset to write");
+  }
+
+  nlohmann::json run(Session& session) override {
+    const auto start = std::chrono::steady_clock::now();
+    if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the file to write");
+    if (teacher_.empty()) throw Error(ErrorKind::usage, "--teacher", "name the trained model to learn from");
+    if (student_.empty() && model_options_.arch.empty())
+      throw Error(ErrorKind::usage, "--arch", "name an architecture for the student, or a model by --student");
+    distill_.check();
+    training_.train.seed = static_cast<uint64_t>(session.common.seed);
+    const Model teacher = load_teacher(session);
+    drift_.check(teacher.graph, data_);
+    const auto [model, data] = load_for_training(session, student_, model_options_, data_);
+    TrainingJob job{.kind = "distill"};
+    // A run that is done already may find its own output.
+    job.begin = [&](bool done) { check_output(output_, done || session.common.force); };
+    const TrainingOutcome outcome = distill({teacher.graph, model.graph, distill_}, data, training_,
+                                            trainer_with_feedback(session), std::move(job));
+    session.run = outcome.run.path;
+    if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
+      session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
+    else
+      write_model(session, outcome.graph, output_, {teacher_, student_}, {.opset = opset_, .force = true});
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    nlohmann::json document = report(session, teacher.graph, outcome, seconds.count());
+    drift_.report(session, teacher.graph, outcome.graph, data_, document);
+    return document;
+  }
+
+ private:
+  // Both networks see the images as the teacher learned them.
+  Model load_teacher(Session& session) {
+    ModelOptions options = model_options_;
+    options.arch = teacher_arch_;
+    options.width = teacher_width_;
+    Model model = load_model(teacher_, options, static_cast<uint64_t>(session.common.seed));
+    for (const auto& note : model.notes) session.say("note: {}: {}\n", teacher_, note);
+    if (data_.mean.empty()) data_.mean = stored_values(model.graph, "pare.mean");
+    if (data_.std.empty()) data_.std = stored_values(model.graph, "pare.std");
+    return model;
+  }
+
+  nlohmann::json report(Session& session, const Graph& teacher, const TrainingOutcome& outcome, double seconds) const {
+    const std::vector<Graph> graphs = {teacher, outcome.graph};
+    const std::vector<std::string> names = {teacher_, output_};
+    const auto metrics = test_metrics(data_, graphs);
+    std::vector<std::string> heading = {"model", "parameters", "MACs"};
+    if (!metrics.empty())
+      for (const auto& [name, value] : metrics[0]) heading.push_back(name);
+    Table table(heading);
+    auto entries = nlohmann::json::array();
+    for (size_t m = 0; m < graphs.size(); ++m) {
+      const ModelCost cost = cost_of(graphs[m]);
+      nlohmann::json entry = {{"model", names[m]}, {"parameters", cost.parameters}, {"macs", cost.macs}};
+      std::vector<std::string> row = {names[m], with_commas(cost.parameters), with_commas(cost.macs)};
+      if (!metrics.empty()) {
+        entry["metrics"] = metrics_json(metrics[m]);
+        for (const auto& [name, value] : metrics[m]) row.push_back(fmt::format("{:.4f}", value));
+      }
+      table.add(row);
+      entries.push_back(entry);
+    }
+    session.print("{}", table.text());
+    auto history = nlohmann::json::array();
+    for (const auto& epoch : outcome.state.history) history.push_back(epoch.json());
+    return {{"before", entries[0]},
+            {"after", entries[1]},
+            {"match", distill_.match},
+            {"run", outcome.run.path.string()},
+            {"resumed_at", outcome.resumed_at},
+            {"history", history},
+            {"seconds", {{"total", seconds}}}};
+  }
+
+  std::string teacher_;
+  std::string teacher_arch_;
+  double teacher_width_ = 1;
+  std::string student_;
+  ModelOptions model_options_;
+  DataChoice data_;
+  std::string output_;
+  DistillationOptions distill_;
+  TrainingOptions training_;
+  DriftMetric drift_;
+  int64_t opset_ = 13;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_distill() { return std::make_unique<Distill>(); }
+
+}  // namespace pare::cli

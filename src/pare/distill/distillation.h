@@ -1,0 +1,54 @@
+// Distillation as an objective of the training loop: with the student's loss on the labels L, the teacher's soft
+// targets KD (soft_targets.h) and a matching penalty R (match.h),
+//
+//   (1 − α) L + α KD + β R
+//
+// α = 0.9 and T = 4 are the published values for students trained anew; networks that were pruned are fine-tuned with
+// α = 0. The teacher runs as it is used, the student in training mode; one run of each a step.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pare/core/options.h"
+#include "pare/distill/match.h"
+#include "pare/distill/teacher.h"
+#include "pare/train/method.h"
+
+namespace pare {
+
+struct DistillationOptions {
+  double alpha = 0.9;
+  double temperature = 4;
+  std::string match = "none";
+  double match_weight = -1;               // β; below zero: the method's own
+  double drop = 0.3;                      // ρ of sswa
+  std::vector<std::string> match_layers;  // as matched_layers() takes them
+
+  void describe(OptionVisitor& options);
+  void check() const;  // Error{usage}
+  bool any() const { return alpha > 0 || match != "none"; }
+};
+
+class Distillation : public Objective {
+ public:
+  Distillation(const Graph& teacher, const Graph& student, const DistillationOptions& options,
+               double label_smoothing = 0);
+
+  std::vector<std::string> taps() const override;
+  Loss operator()(const ForwardPass& pass) override;
+
+  const std::vector<LayerPair>& layers() const { return layers_; }
+
+ private:
+  Observation observe_student(const ForwardPass& pass) const;
+
+  DistillationOptions options_;
+  double label_smoothing_;
+  const MatchMethod* method_;  // nullptr: none
+  double weight_ = 0;
+  std::vector<LayerPair> layers_;
+  Teacher teacher_;
+};
+
+}  // namespace pare

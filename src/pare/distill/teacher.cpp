@@ -1,0 +1,85 @@
+#include "pare/distill/teacher.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "pare/attribute/explained.h"
+#include "pare/core/error.h"
+#include "pare/passes/for_inference.h"
+#include "pare/train/method.h"
+
+namespace pare {
+
+namespace {
+
+// The one of `layers` that the graph makes first.
+std::string first_made(const Graph& graph, const std::vector<std::string>& layers) {
+  for (const auto& node : graph.nodes)
+    for (const auto& output : node.outputs)
+      if (std::find(layers.begin(), layers.end(), output) != layers.end()) return output;
+  throw Error(ErrorKind::usage, "--match-layers", "no layer of the teacher makes {}", fmt::join(layers, ", "));
+}
+
+}  // namespace
+
+Teacher::Teacher(const Graph& graph, std::vector<std::string> layers, MatchMethod::Gradients gradients)
+    : layers_(std::move(layers)), gradients_(gradients) {
+  switch (gradients_) {
+    case MatchMethod::Gradients::none: {
+      Graph observed = graph;
+      for (const auto& layer : layers_) observed.outputs.push_back({.name = layer, .dtype = graph.inputs[0].dtype});
+      whole_.emplace(for_inference(observed));
+      break;
+    }
+    case MatchMethod::Gradients::layers: {
+      first_ = first_made(graph, layers_);
+      Cut cut = cut_behind(graph, first_);
+      front_.emplace(for_inference(cut.front));
+      back_.emplace(std::move(cut.back));
+      break;
+    }
+    case MatchMethod::Gradients::input: whole_.emplace(graph); break;
+  }
+}
+
+Observation Teacher::observe(const at::Tensor& images) const {
+  const at::Tensor input = input_of((whole_ ? *whole_ : *front_).graph(), images);
+  switch (gradients_) {
+    case MatchMethod::Gradients::none: return observe_unrecorded(input);
+    case MatchMethod::Gradients::layers: return observe_behind(input);
+    default: return observe_recorded(input);
+  }
+}
+
+Observation Teacher::observe_unrecorded(const at::Tensor& input) const {
+  const at::NoGradGuard no_grad;
+  auto outputs = whole_->run({&input, 1}).outputs;
+  Observation seen{.input = input, .scores = outputs[0].flatten(1), .layers = {}};
+  seen.layers.assign(outputs.begin() + 1, outputs.end());
+  return seen;
+}
+
+Observation Teacher::observe_behind(const at::Tensor& input) const {
+  std::vector<at::Tensor> boundary;
+  {
+    const at::NoGradGuard no_grad;
+    boundary = front_->run({&input, 1}).outputs;
+  }
+  boundary[0] = boundary[0].detach().requires_grad_();
+  RunOptions options;
+  for (const auto& layer : layers_)
+    if (layer != first_) options.taps.push_back(layer);
+  const RunResult run = back_->run(boundary, options);
+  Observation seen{.input = input, .scores = run.outputs[0].flatten(1), .layers = {}};
+  for (const auto& layer : layers_) seen.layers.push_back(layer == first_ ? boundary[0] : run.tapped.at(layer));
+  return seen;
+}
+
+Observation Teacher::observe_recorded(const at::Tensor& input) const {
+  const at::Tensor x = input.detach().requires_grad_();
+  return {.input = x, .scores = whole_->run({&x, 1}).outputs[0].flatten(1), .layers = {}};
+}
+
+}  // namespace pare

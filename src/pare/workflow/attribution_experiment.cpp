@@ -1,0 +1,187 @@
+#include "pare/workflow/attribution_experiment.h"
+
+#include <cmath>
+
+#include "pare/core/error.h"
+#include "pare/data/scenes.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/distill.h"
+#include "pare/workflow/prune.h"
+#include "pare/workflow/sparsify.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+
+AttributionScale attribution_scale(const std::string& name) {
+  if (name == "full") return {};
+  if (name == "small")
+    return {.teacher_epochs = 8,
+            .student_epochs = 15,
+            .finetune_epochs = 1,
+            .finetune_lr = 0.01,
+            .rounds = 6,
+            .round_rate = 0.4,
+            .roar_epochs = 6,
+            .roar_levels = {0.1, 0.3, 0.6},
+            .seeds = 3,
+            .pruning_seeds = 1};
+  if (name == "toy")
+    return {.teacher_scenes = 600,
+            .student_scenes = 300,
+            .test_scenes = 60,
+            .teacher_epochs = 3,
+            .student_epochs = 2,
+            .finetune_epochs = 1,
+            .finetune_lr = 0.01,
+            .rounds = 2,
+            .round_rate = 0.8,
+            .roar_epochs = 1,
+            .roar_levels = {0.3},
+            .seeds = 1,
+            .pruning_seeds = 1};
+  throw Error(ErrorKind::usage, "--scale", "'{}' is not toy, small or full", name);
+}
+
+namespace {
+
+Dataset some_scenes(const char* split, int64_t count) {
+  DataChoice choice;
+  choice.data = "scenes";
+  choice.split = split;
+  choice.limit = count;
+  return choice.load({});
+}
+
+Graph scene_network(double width, uint64_t seed) {
+  return build("vgg9-bn", {.width = width, .input = {3, scene_side, scene_side}, .dropout = 0.5}, seed);
+}
+
+}  // namespace
+
+std::vector<std::string> AttributionFigures::names() {
+  return {"map", "f1", "auc", "point", "auc all", "point all", "cosine"};
+}
+
+std::vector<double> AttributionFigures::values() const {
+  return {precision, f1, auc, point, auc_all, point_all, cosine};
+}
+
+AttributionMeans means_of(const std::vector<AttributionFigures>& seeds) {
+  const auto n = static_cast<double>(seeds.size());
+  const size_t count = AttributionFigures::names().size();
+  AttributionMeans result{std::vector<double>(count), std::vector<double>(count)};
+  for (size_t i = 0; i < count; ++i) {
+    double squares = 0;
+    for (const auto& figures : seeds) result.means[i] += figures.values()[i] / n;
+    for (const auto& figures : seeds) squares += std::pow(figures.values()[i] - result.means[i], 2);
+    if (seeds.size() > 1) result.errors[i] = std::sqrt(squares / (n - 1) / n);
+  }
+  return result;
+}
+
+AttributionExperiment::AttributionExperiment(AttributionScale scale, std::string runs, uint64_t seed, Trainer trainer)
+    : scale_(std::move(scale)), runs_(std::move(runs)), seed_(seed), trainer_(std::move(trainer)) {}
+
+const Dataset& AttributionExperiment::student_scenes() {
+  if (!student_scenes_) student_scenes_ = some_scenes("train", scale_.student_scenes);
+  return *student_scenes_;
+}
+
+const Dataset& AttributionExperiment::test_scenes() {
+  if (!test_scenes_) test_scenes_ = some_scenes("test", scale_.test_scenes);
+  return *test_scenes_;
+}
+
+// SGD with Nesterov's momentum, one cycle up to 0.1.
+TrainingOptions AttributionExperiment::training(int64_t epochs, int64_t seed) const {
+  TrainingOptions options;
+  options.runs = runs_;
+  TrainOptions& train = options.train;
+  train.epochs = epochs;
+  train.optimizer.lr = 0.1;
+  train.optimizer.nesterov = true;
+  train.optimizer.weight_decay = 1e-4;
+  train.schedule.peak = 0.15;
+  train.seed = seed_ + static_cast<uint64_t>(seed);
+  return options;
+}
+
+// Of networks that were pruned.
+TrainingOptions AttributionExperiment::gentle(int64_t seed) const {
+  TrainingOptions options = training(scale_.finetune_epochs, seed);
+  options.train.optimizer.lr = scale_.finetune_lr;
+  options.train.optimizer.nesterov = false;
+  options.train.schedule.schedule = "constant";
+  return options;
+}
+
+const Graph& AttributionExperiment::teacher() {
+  if (!teacher_)
+    teacher_ = trainer_(scene_network(1, seed_), some_scenes("train", scale_.teacher_scenes),
+                        training(scale_.teacher_epochs, 0), {.kind = "attribution", .what = "teacher"})
+                   .graph;
+  return *teacher_;
+}
+
+Graph AttributionExperiment::compressed(const std::string& setting, const std::string& match, int64_t seed) {
+  if (setting == "distillation") return distilled(match, seed);
+  if (setting == "structured") return structured(match, seed);
+  if (setting == "unstructured") return unstructured(match, seed);
+  throw Error(ErrorKind::usage, "setting", "'{}' is not distillation, structured or unstructured", setting);
+}
+
+Graph AttributionExperiment::distilled(const std::string& match, int64_t seed) {
+  const Graph student = scene_network(0.25, seed_ + 100 + static_cast<uint64_t>(seed));
+  const DistillationOptions options{.match = match};
+  return distill({teacher(), student, options}, student_scenes(), training(scale_.student_epochs, seed), trainer_,
+                 {.kind = "attribution", .what = fmt::format("distillation, {}, seed {}", match, seed)})
+      .graph;
+}
+
+Graph AttributionExperiment::structured(const std::string& match, int64_t seed) {
+  PruneOptions cut;
+  cut.channels = 0.7;
+  cut.layers = {"features.14", "features.17", "features.20", "features.23"};
+  cut.compensate = "none";
+  cut.round_to = 1;
+  const Graph pruned = prune(teacher(), cut).graph;
+  TrainingJob job{.kind = "attribution", .what = fmt::format("structured, {}, seed {}", match, seed)};
+  if (match == "none") return trainer_(pruned, student_scenes(), gentle(seed), std::move(job)).graph;
+  const DistillationOptions options{.alpha = 0, .match = match};
+  return distill({teacher(), pruned, options}, student_scenes(), gentle(seed), trainer_, std::move(job)).graph;
+}
+
+Graph AttributionExperiment::unstructured(const std::string& match, int64_t seed) {
+  SparsifyOptions options;
+  options.method = "imp-continued";
+  options.rounds = scale_.rounds;
+  options.round_rate = scale_.round_rate;
+  options.distill.match = match;
+  options.training = gentle(seed);
+  const Trainer named = [&](const Graph& graph, const Dataset& data, const TrainingOptions& training, TrainingJob job) {
+    job.what = fmt::format("unstructured, {}, seed {}, {}", match, seed, job.what);
+    return trainer_(graph, data, training, std::move(job));
+  };
+  return sparsify(teacher(), true, student_scenes(), options, named).graph;
+}
+
+AttributionFigures AttributionExperiment::measure(const Graph& graph, const std::string& map) {
+  const LocalizeResult result = localize({teacher(), graph}, test_scenes(), {.attribution = {.method = map}});
+  const Localization& found = result.models[1];
+  return {.precision = found.classification.sample_precision,
+          .f1 = found.classification.f1,
+          .auc = found.predicted.auc.mean(),
+          .point = found.predicted.point.mean(),
+          .auc_all = found.present.auc.mean(),
+          .point_all = found.present.point.mean(),
+          .cosine = found.cosine.mean()};
+}
+
+RoarResult AttributionExperiment::remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models) {
+  RoarOptions options{.levels = scale_.roar_levels};
+  options.training = training(scale_.roar_epochs, 0);
+  const auto classifier = [](uint64_t seed) { return scene_network(0.5, seed + 1000); };
+  return roar(models, {student_scenes(), test_scenes(), classifier}, options, trainer_);
+}
+
+}  // namespace pare

@@ -1,0 +1,88 @@
+// The experiment of attribution-preserving compression (Park et al. 2020) on composed scenes, whose masks say which
+// pixels are the object: does a compressed network still look where the original looks?
+//
+//   teacher        vgg9-bn with dropout
+//   distillation   into a quarter of the widths, from random values; soft targets, and each matching beside them
+//   structured     70 % of the filters of the last block removed by l1, fine-tuned
+//   unstructured   rounds of magnitude pruning over all convolutions, fine-tuned after each
+//
+// Every training is a run of its own (workflow/run_store.h), so that an interrupted experiment goes on where it was.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pare/workflow/localize.h"
+#include "pare/workflow/roar.h"
+#include "pare/workflow/train.h"
+
+namespace pare {
+
+struct AttributionScale {
+  int64_t teacher_scenes = 12000;
+  int64_t student_scenes = 5000;
+  int64_t test_scenes = 1000;
+  int64_t teacher_epochs = 30;
+  int64_t student_epochs = 30;
+  int64_t finetune_epochs = 30;
+  double finetune_lr = 1e-3;
+  int64_t rounds = 16;
+  double round_rate = 0.2;  // of the kept weights, removed in each: 1 − 0.8^16 = 0.97
+  int64_t roar_epochs = 15;
+  std::vector<double> roar_levels = {0.1, 0.3, 0.5, 0.7, 0.9};
+  int64_t seeds = 5;
+  int64_t pruning_seeds = 5;  // of the two settings that begin with the teacher
+};
+// toy: to see that everything runs; small: half the epochs of students, few of pruned networks; full: as above.
+// Error{usage} otherwise.
+AttributionScale attribution_scale(const std::string& name);
+
+// A network measured by one kind of map.
+struct AttributionFigures {
+  double precision = 0;  // mAP of samples
+  double f1 = 0;
+  double auc = 0, point = 0;          // classes present and predicted
+  double auc_all = 0, point_all = 0;  // all classes present
+  double cosine = 0;                  // to the teacher's maps
+
+  static std::vector<std::string> names();
+  std::vector<double> values() const;  // in their order
+};
+
+// Means over seeds and their standard errors (0 of one seed), in the order of names().
+struct AttributionMeans {
+  std::vector<double> means, errors;
+};
+AttributionMeans means_of(const std::vector<AttributionFigures>& seeds);
+
+class AttributionExperiment {
+ public:
+  AttributionExperiment(AttributionScale scale, std::string runs, uint64_t seed, Trainer trainer);
+
+  const AttributionScale& scale() const { return scale_; }
+  const Graph& teacher();  // trained when first asked for
+  // `setting` as above, `match` as DistillationOptions has it; "none": soft targets alone, or plain fine-tuning.
+  Graph compressed(const std::string& setting, const std::string& match, int64_t seed);
+  AttributionFigures measure(const Graph& graph, const std::string& map);
+  RoarResult remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models);
+
+ private:
+  Graph distilled(const std::string& match, int64_t seed);
+  Graph structured(const std::string& match, int64_t seed);
+  Graph unstructured(const std::string& match, int64_t seed);
+  TrainingOptions training(int64_t epochs, int64_t seed) const;
+  TrainingOptions gentle(int64_t seed) const;
+  const Dataset& student_scenes();
+  const Dataset& test_scenes();
+
+  AttributionScale scale_;
+  std::string runs_;
+  uint64_t seed_;
+  Trainer trainer_;
+  std::optional<Graph> teacher_;
+  std::optional<Dataset> student_scenes_, test_scenes_;
+};
+
+}  // namespace pare

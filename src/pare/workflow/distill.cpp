@@ -1,0 +1,25 @@
+#include "pare/workflow/distill.h"
+
+#include <nlohmann/json.hpp>
+
+#include "pare/workflow/evaluate.h"
+
+namespace pare {
+
+TrainingOutcome distill(const Lesson& lesson, const Dataset& data, const TrainingOptions& training,
+                        const Trainer& trainer, TrainingJob job) {
+  check_images(lesson.teacher, data);
+  check_images(lesson.student, data);
+  Distillation objective(lesson.teacher, lesson.student, lesson.options, training.label_smoothing);
+  JsonWriter options;
+  DistillationOptions(lesson.options).describe(options);
+  job.definition = nlohmann::json{
+      {"method", job.definition},
+      {"teacher", fingerprint(lesson.teacher)},
+      {"distillation",
+       options.json()}}.dump();
+  job.objective = &objective;
+  return trainer(lesson.student, data, training, std::move(job));
+}
+
+}  // namespace pare

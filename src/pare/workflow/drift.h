@@ -1,0 +1,26 @@
+// Attribution drift: does a compressed model still look where the original looks? How alike their Grad-CAM maps are, of
+// the original's top class of each image.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pare/core/graph.h"
+#include "pare/data/dataset.h"
+#include "pare/metrics/localization.h"
+
+namespace pare {
+
+struct AttributionDrift {
+  DefinedMean cosine, rank_correlation;  // 1: nothing has changed; undefined where both maps are all zero
+  int64_t zero_maps = 0;                 // of the compressed model
+  std::string layer;                     // of the original, its last spatial activation
+};
+
+// Error{shape} when the model has no layer with a spatial extent.
+void check_drift(const Graph& original);
+
+// Maps of different size are compared at the larger one.
+AttributionDrift attribution_drift(const Graph& original, const Graph& compressed, const Dataset& data);
+
+}  // namespace pare

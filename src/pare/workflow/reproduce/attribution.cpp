@@ -1,0 +1,112 @@
+// Park, Yang, Hwang, Yang: Attribution Preservation in Network Compression for Reliable Network Interpretation, NeurIPS
+// 2020. Published figures are of VGG-16 and its quarter-width student on PASCAL VOC 2012, from the authors' answers to
+// the reviewers; ours are of workflow/attribution_experiment.h on scenes, so that orders compare, not values.
+#include <map>
+
+#include "pare/workflow/attribution_experiment.h"
+#include "pare/workflow/reproduce/papers.h"
+
+namespace pare {
+
+namespace {
+
+constexpr const char* kMatches[] = {"none", "ewa", "swa", "sswa"};
+
+std::string match_name(const std::string& setting, const std::string& match) {
+  if (match == "none") return setting == "distillation" ? "soft targets alone" : "labels alone";
+  return match;
+}
+
+struct PublishedFigures {
+  const char* match;
+  const char* map;
+  std::map<std::string, double> figures;
+};
+
+const std::vector<PublishedFigures>& published_figures() {
+  static const std::vector<PublishedFigures> list = {
+      {"teacher", "gradcam", {{"map", 0.9179}, {"f1", 0.7844}, {"auc", 0.8868}, {"point", 0.8016}}},
+      {"none", "gradcam", {{"map", 0.8144}, {"f1", 0.6271}, {"auc", 0.8051}, {"point", 0.6918}}},
+      {"ewa", "gradcam", {{"map", 0.8231}, {"f1", 0.6316}, {"auc", 0.8423}, {"point", 0.7919}}},
+      {"swa", "gradcam", {{"map", 0.8363}, {"f1", 0.6494}, {"auc", 0.8773}, {"point", 0.7991}}},
+      {"sswa", "gradcam", {{"map", 0.8437}, {"f1", 0.6627}, {"auc", 0.8813}, {"point", 0.8014}}},
+      {"teacher", "ebp", {{"auc", 0.842}, {"point", 0.748}}},
+      {"none", "ebp", {{"auc", 0.763}, {"point", 0.663}}},
+      {"sswa", "ebp", {{"auc", 0.823}, {"point", 0.712}}},
+      {"teacher", "lrp", {{"auc", 0.853}, {"point", 0.655}}},
+      {"none", "lrp", {{"auc", 0.796}, {"point", 0.534}}},
+      {"sswa", "lrp", {{"auc", 0.825}, {"point", 0.641}}},
+  };
+  return list;
+}
+
+double published(const std::string& match, const std::string& map, const std::string& metric) {
+  for (const auto& entry : published_figures())
+    if (entry.match == match && entry.map == map)
+      if (const auto found = entry.figures.find(metric); found != entry.figures.end()) return found->second;
+  return kNoFigure;
+}
+
+// One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
+void add_network(Reproduction& table, AttributionExperiment& experiment, const std::string& setting,
+                 const std::string& match, const std::string& map) {
+  const bool distillation = setting == "distillation" || setting == "teacher";
+  const std::string subject = fmt::format("{}, scenes, maps by {}", setting, map);
+  const std::string what = setting == "teacher" ? "vgg9-bn" : match_name(setting, match);
+  std::vector<TableRow> rows;
+  for (const auto& metric : AttributionFigures::names())
+    rows.push_back(
+        {.table = subject,
+         .what = what,
+         .metric = metric,
+         .published = distillation ? published(setting == "teacher" ? setting : match, map, metric) : kNoFigure});
+  const AttributionScale& scale = experiment.scale();
+  const int64_t seeds = setting == "teacher" ? 1 : setting == "distillation" ? scale.seeds : scale.pruning_seeds;
+  if (seeds > 1) rows.push_back({.table = subject, .what = what, .metric = "auc all, standard error"});
+  table.rows(std::move(rows), [&] {
+    std::vector<AttributionFigures> figures;
+    for (int64_t seed = 0; seed < seeds; ++seed)
+      figures.push_back(experiment.measure(
+          setting == "teacher" ? experiment.teacher() : experiment.compressed(setting, match, seed), map));
+    const AttributionMeans result = means_of(figures);
+    std::vector<double> values = result.means;
+    if (seeds > 1) values.push_back(result.errors[4]);
+    return values;
+  });
+}
+
+void roar_table(Reproduction& table, AttributionExperiment& experiment) {
+  std::vector<TableRow> rows;
+  for (const char* maps : {"teacher", "soft targets alone", "sswa", "random"})
+    for (const double level : experiment.scale().roar_levels)
+      rows.push_back({.table = "remove and retrain, scenes, distilled students",
+                      .what = fmt::format("{:.0f} % of the pixels removed by maps of: {}", 100 * level, maps),
+                      .metric = "f1"});
+  table.rows(std::move(rows), [&] {
+    const RoarResult result =
+        experiment.remove_and_retrain({{"teacher", experiment.teacher()},
+                                       {"none", experiment.compressed("distillation", "none", 0)},
+                                       {"sswa", experiment.compressed("distillation", "sswa", 0)}});
+    std::vector<double> values;
+    for (const auto& curve : result.curves)
+      for (const double value : curve.values(result.metric)) values.push_back(value);
+    return values;
+  });
+}
+
+}  // namespace
+
+void reproduce_attribution(Reproduction& table) {
+  const ReproduceOptions& options = table.options();
+  AttributionExperiment experiment(attribution_scale(options.scale), options.runs, options.seed, table.trainer());
+  for (const std::string map : {"gradcam", "ebp", "lrp", "rap"}) {
+    add_network(table, experiment, "teacher", "none", map);
+    for (const char* match : kMatches) add_network(table, experiment, "distillation", match, map);
+    if (map == "gradcam") add_network(table, experiment, "distillation", "at", map);
+  }
+  for (const char* setting : {"structured", "unstructured"})
+    for (const char* match : kMatches) add_network(table, experiment, setting, match, "gradcam");
+  roar_table(table, experiment);
+}
+
+}  // namespace pare

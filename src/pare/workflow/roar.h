@@ -1,0 +1,63 @@
+// Remove and retrain (ROAR, Hooker et al. 2019): which maps name the pixels that matter? The pixels of every training
+// and test image are ranked by a model's map of its label (multi-label: of the classes present, each map scaled to the
+// same maximum, the larger one at each pixel), the first t of them become the training images' mean colour, and a fresh
+// classifier is trained on what is left. The worse it does, the better were the maps; a random ranking is the measure.
+// Each training is a run of its own, so that an interrupted comparison goes on where it was.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pare/attribute/attributor.h"
+#include "pare/workflow/evaluate.h"
+#include "pare/workflow/train.h"
+
+namespace pare {
+
+// int32 [N, pixels]: the pixels of each image from the most relevant on, ties by place.
+at::Tensor pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options);
+at::Tensor random_pixel_order(const Dataset& data, uint64_t seed);
+
+// The first ⌊part · pixels⌋ of each order replaced by `fill`, a byte a channel.
+Dataset without_pixels(const Dataset& data, const at::Tensor& order, double part, const at::Tensor& fill);
+// uint8 [channels]: the mean colour.
+at::Tensor mean_color(const Dataset& data);
+
+struct RoarOptions {
+  AttributionOptions attribution;
+  std::vector<double> levels = {0.1, 0.3, 0.5, 0.7, 0.9};  // parts removed
+  int64_t seeds = 1;                                       // classifiers trained for each point
+  TrainingOptions training;
+
+  void describe(OptionVisitor& options);
+  void check() const;  // Error{usage}
+};
+
+struct RoarData {
+  const Dataset& train;
+  const Dataset& test;
+  std::function<Graph(uint64_t seed)> classifier;  // freshly initialised
+};
+
+struct RoarCurve {
+  std::string name;                // of the model, or "random"
+  std::vector<MetricList> points;  // one a level: means over the seeds
+  std::vector<double> values(const std::string& metric) const;
+};
+
+struct RoarResult {
+  std::string metric;  // that counts: f1, or top1
+  MetricList whole;    // with nothing removed
+  std::vector<RoarCurve> curves;
+};
+
+// Curves of the models, then the random one.
+RoarResult roar(const std::vector<std::pair<std::string, Graph>>& models, const RoarData& data,
+                const RoarOptions& options, const Trainer& trainer);
+
+// Mean distance of two curves, level by level.
+double curve_distance(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace pare

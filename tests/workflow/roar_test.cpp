@@ -1,0 +1,89 @@
+#include "pare/workflow/roar.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "pare/core/error.h"
+#include "pare/data/loader.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+namespace {
+
+Dataset labelled(int64_t count, bool multi_label) {
+  at::manual_seed(3);
+  Dataset data{.name = "noise", .classes = {"a", "b", "c"}, .mean = {0.5}, .std = {0.25}, .split = "train"};
+  data.images = at::randint(256, {count, 3, 16, 16}, at::kByte);
+  data.labels = multi_label ? at::tensor({1, 0, 1, 0, 0, 0, 0, 1, 0}, at::kByte).reshape({3, 3})
+                            : at::arange(count, at::kLong).remainder(3);
+  check_dataset(data);
+  return data;
+}
+
+Graph model() { return build("vgg9-bn", {.width = 0.25, .classes = 3, .input = {3, 16, 16}}, 4); }
+
+TEST(Roar, PixelsAreOrderedByTheLargestMapOfTheLabels) {
+  const Dataset data = labelled(3, true);
+  const at::Tensor order = pixel_order(model(), data, {});
+  const Attributor attributor(model(), {});
+  const std::vector<std::vector<int64_t>> classes = {{0, 2}, {0}, {1}};  // the second has no label
+  for (int64_t n = 0; n < 3; ++n) {
+    std::vector<double> largest(256, -1);
+    for (const int64_t c : classes[static_cast<size_t>(n)]) {
+      const auto found = attributor.explain(make_batch(data, n, n + 1).images, {}, at::full({1}, c, at::kLong));
+      const at::Tensor map = resize_maps(found.maps, 16, 16)[0].flatten();
+      const double top = std::max(map.max().item<double>(), 1e-12);
+      for (int64_t p = 0; p < 256; ++p)
+        largest[static_cast<size_t>(p)] = std::max(largest[static_cast<size_t>(p)], map[p].item<double>() / top);
+    }
+    double last = 2;
+    for (int64_t i = 0; i < 256; ++i) {
+      const double value = largest[static_cast<size_t>(order[n][i].item<int>())];
+      EXPECT_LE(value, last + 1e-5);
+      last = value;
+    }
+    EXPECT_TRUE(std::get<0>(order[n].sort()).equal(at::arange(256, at::kInt)));
+  }
+}
+
+TEST(Roar, TheFirstPixelsBecomeTheMeanColour) {
+  const Dataset data = labelled(3, false);
+  const at::Tensor fill = mean_color(data), order = random_pixel_order(data, 1);
+  for (int64_t c = 0; c < 3; ++c)
+    EXPECT_NEAR(fill[c].item<double>(), data.images.select(1, c).to(at::kDouble).mean().item<double>(), 0.5);
+  const Dataset rest = without_pixels(data, order, 0.3, fill);
+  for (int64_t n = 0; n < 3; ++n)
+    for (int64_t i = 0; i < 256; ++i) {
+      const auto p = order[n][i].item<int>();
+      for (int64_t c = 0; c < 3; ++c)
+        EXPECT_EQ(rest.images[n][c][p / 16][p % 16].item<int>(),
+                  i < 76 ? fill[c].item<int>() : data.images[n][c][p / 16][p % 16].item<int>());
+    }
+  EXPECT_TRUE(without_pixels(data, order, 0.001, fill).images.equal(data.images));
+}
+
+TEST(Roar, HasACurveForEachModelAndARandomOne) {
+  const Dataset data = labelled(9, false);
+  int64_t trainings = 0;
+  const Trainer trainer = [&](const Graph& graph, const Dataset& images, const TrainingOptions& options, TrainingJob) {
+    ++trainings;
+    return TrainingOutcome{.graph = train(graph, images, options.train).last};
+  };
+  RoarOptions options{.levels = {0.2, 0.8}, .seeds = 2};
+  options.training.train.epochs = 1;
+  const auto classifier = [](uint64_t seed) {
+    return build("vgg9", {.width = 0.125, .classes = 3, .input = {3, 16, 16}}, seed);
+  };
+  const RoarResult result = roar({{"one", model()}}, {data, data, classifier}, options, trainer);
+  EXPECT_EQ(trainings, 2 * (1 + 2 * 2));
+  ASSERT_EQ(result.curves.size(), 2u);
+  EXPECT_EQ(result.curves[1].name, "random");
+  EXPECT_EQ(result.curves[0].values("top1").size(), 2u);
+  options.levels = {1.5};
+  EXPECT_THROW(roar({}, {data, data, classifier}, options, trainer), Error);
+}
+
+}  // namespace
+}  // namespace pare
