@@ -102,10 +102,9 @@ class Reproduction {
   Graph train(const TrainingPlan& plan) const;
   // The plan's network on other data: a part of its data set, say.
   Graph train(const TrainingPlan& plan, const Dataset& data) const;
-  // What these put together: the plan's network before training, its options filled in, and who trains.
+  // What these put together: the plan's network before training, and its options filled in.
   Graph untrained(const TrainingPlan& plan, const Dataset& data) const;
   TrainingOptions training(const TrainingPlan& plan) const;
-  const Trainer& trainer() const { return trainer_; }
   // A network that is trained already goes on with the plan's data and options.
   Graph finetune(const Graph& graph, const TrainingPlan& plan, const std::string& what) const;
   // A data set as the graph takes it, loaded once.
