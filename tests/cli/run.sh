@@ -325,6 +325,11 @@ exits "--recipe" 0 inspect "$models/mlp.onnx" --recipe recipe.toml --print-confi
 check "--recipe: its value is used" "$(head -c 200 stdout)" grep -qE '^seed *= *11' stdout
 exits "--recipe: a flag wins over it" 0 inspect "$models/mlp.onnx" --recipe recipe.toml --seed 12 --print-config
 check "--recipe: a flag wins over it: value" "$(head -c 200 stdout)" grep -qE '^seed *= *12' stdout
+"$pare" prune "$models/mlp.onnx" --channels 0.5 --round-to 1 --print-config >recipe.toml
+exits "--recipe: what --print-config printed, arguments too" 0 prune --recipe recipe.toml --force -o from_recipe.onnx
+exits "--recipe: an argument wins over it" 0 prune pruned.onnx --recipe recipe.toml --force --json -o from_recipe.onnx
+check "--recipe: an argument wins over it: value" "$(head -c 300 stdout)" grep -q '"model": "pruned.onnx"' stdout
+exits "one argument too many" 2 prune pruned.onnx "$models/mlp.onnx" --channels 0.5 -o from_recipe.onnx
 printf 'no-such-key = 1\n' >recipe.toml
 exits "--recipe: unknown key" 2 inspect "$models/mlp.onnx" --recipe recipe.toml
 exits "--log" 0 convert "$models/mlp.onnx" -o logged.onnx --log log.jsonl
