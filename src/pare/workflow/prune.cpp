@@ -37,6 +37,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("lambda", method.most_sim.lambda, "most-sim: weight of the cosine against the bias behind batch norm");
   options.field("as-published", method.most_sim.as_published, "most-sim: scales as the authors' program has them");
   options.field("terms", method.nnls.terms, "nnls: kept channels that may take over from a removed one");
+  options.field("nmf-iterations", method.nmf.iterations, "nmf: multiplicative updates");
   options.field("ridge", method.reconstruct.ridge, "synthetic, calibrated: ridge of the solved layers");
   options.field("images", images, "synthetic: the images it makes", {"distilled", "pink", "smooth", "white"});
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
@@ -179,6 +180,7 @@ class Pruner {
     if (options.samples < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more");
     if (options.distill_steps < 1) throw Error(ErrorKind::usage, "--distill-steps", "expected 1 or more");
     if (options.method.nnls.terms < 1) throw Error(ErrorKind::usage, "--terms", "expected 1 or more");
+    if (options.method.nmf.iterations < 1) throw Error(ErrorKind::usage, "--nmf-iterations", "expected 1 or more");
     const auto fraction = [](double value, const char* where, double highest) {
       if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, where, "expected 0 to {}", highest);
     };
