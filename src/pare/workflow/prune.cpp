@@ -219,6 +219,18 @@ class Pruner {
       throw Error(ErrorKind::usage, "--empty", "no channel is empty: neither a filter nor all that reads one is zero");
     result_.notes.push_back(fmt::format(
         "{} channels that nothing reads and {} constant ones removed; outputs unchanged", done.unread, done.constant));
+    const ChannelMap after = analyze_channels(done.graph, shapes_);
+    for (const auto& group : analyze_channels(graph, shapes_).groups) {
+      const auto same = [&](const ChannelGroup& other) { return other.name == group.name; };
+      const auto found = std::find_if(after.groups.begin(), after.groups.end(), same);
+      const auto total = static_cast<int64_t>(group.channels.size());
+      const auto kept = found == after.groups.end() ? total : static_cast<int64_t>(found->channels.size());
+      result_.groups.push_back({.name = group.name,
+                                .total = total,
+                                .kept = kept,
+                                .reason = kept < total ? "" : "none is empty",
+                                .compensation = ""});
+    }
     return std::move(done.graph);
   }
 
