@@ -13,6 +13,7 @@
 
 #include "console.h"
 #include "pare/core/options.h"
+#include "pare/dist/process_group.h"
 
 namespace pare::cli {
 
@@ -37,9 +38,10 @@ struct CommonOptions {
 // What a command works with while it runs.
 class Session {
  public:
-  explicit Session(const CommonOptions& common) : common(common) {}
+  Session(const CommonOptions& common, ProcessGroup& ranks) : common(common), ranks(ranks) {}
 
   const CommonOptions& common;
+  ProcessGroup& ranks;  // only rank 0 prints and writes
   std::string command;
   nlohmann::json recipe;  // the effective options of the command
   // For the record (cli/record.h): every training that the command did, and where its record goes; empty: into the
@@ -53,17 +55,17 @@ class Session {
   // Results for people, on stdout; nothing with --json.
   template <typename... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) const {
-    if (!common.json) fmt::print(format, std::forward<Args>(args)...);
+    if (!common.json && ranks.main()) fmt::print(format, std::forward<Args>(args)...);
   }
   // Narration, on stderr; nothing with -q.
   template <typename... Args>
   void say(fmt::format_string<Args...> format, Args&&... args) const {
-    if (!common.quiet) fmt::print(stderr, format, std::forward<Args>(args)...);
+    if (!common.quiet && ranks.main()) fmt::print(stderr, format, std::forward<Args>(args)...);
   }
   // Detail, on stderr, with -v.
   template <typename... Args>
   void detail(fmt::format_string<Args...> format, Args&&... args) const {
-    if (common.verbose) fmt::print(stderr, format, std::forward<Args>(args)...);
+    if (common.verbose && ranks.main()) fmt::print(stderr, format, std::forward<Args>(args)...);
   }
   // One event of --log FILE.jsonl.
   void log(const nlohmann::json& event) const;
@@ -77,6 +79,11 @@ class Command {
   virtual void describe(OptionVisitor& options) = 0;
   // Does it make a model or measure one, so that a record of it is kept?
   virtual bool recorded() const { return true; }
+  // Can several ranks work on it together?
+  virtual bool distributed() const { return false; }
+  // Words from the first that is no option of its own on are not parsed but handed over.
+  virtual bool takes_rest() const { return false; }
+  virtual void take_rest(std::vector<std::string>) {}
   // Returns the document that --json prints.
   virtual nlohmann::json run(Session& session) = 0;
 };
@@ -102,6 +109,7 @@ std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_diff();
 std::unique_ptr<Command> make_report();
 std::unique_ptr<Command> make_reproduce();
+std::unique_ptr<Command> make_launch();
 std::unique_ptr<Command> make_data();
 std::unique_ptr<Command> make_completions();
 

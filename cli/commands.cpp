@@ -22,6 +22,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_diff());
   list.push_back(make_report());
   list.push_back(make_reproduce());
+  list.push_back(make_launch());
   list.push_back(make_data());
   list.push_back(make_completions());
   return list;

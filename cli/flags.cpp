@@ -11,6 +11,7 @@ namespace {
 // One letter for what is typed most.
 std::string flag_of(const std::string& name) {
   if (name == "output") return "-o,--output";
+  if (name == "ranks") return "-n,--ranks";
   if (name == "quiet") return "-q,--quiet";
   if (name == "verbose") return "-v,--verbose";
   return "--" + name;

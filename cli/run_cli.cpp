@@ -40,7 +40,7 @@ Verbosity CommonOptions::verbosity() const {
 }
 
 void Session::log(const nlohmann::json& event) const {
-  if (common.log.empty()) return;
+  if (common.log.empty() || !ranks.main()) return;
   std::ofstream out(common.log, std::ios::app);
   out << event.dump() << "\n";
   if (!out) throw Error(ErrorKind::file, common.log, "cannot be written");
@@ -85,17 +85,17 @@ std::vector<std::string> expanded_arguments(int argc, char** argv) {
                : i + 1 < arguments.size()  ? arguments[i + 1]
                                            : "";
   }
-  if (recipe.empty() || arguments.empty()) return arguments;
+  if (recipe.empty() || arguments.empty() || arguments[0] == "launch") return arguments;
   auto extra = recipe_arguments(recipe, given);
   arguments.insert(arguments.end(), extra.begin(), extra.end());
   return arguments;
 }
 
-void prepare_computing(const CommonOptions& common) {
+void prepare_computing(const CommonOptions& common, const RankPlace& place) {
   if (common.threads < 0) throw Error(ErrorKind::usage, "--threads", "expected 0 or more, found {}", common.threads);
-  const auto all = std::max(1U, std::thread::hardware_concurrency());
+  const int all = static_cast<int>(std::thread::hardware_concurrency()) / place.local_size;
   at::set_num_threads(common.threads > 0 ? static_cast<int>(std::min<int64_t>(common.threads, 4096))
-                                         : static_cast<int>(all));
+                                         : std::max(all, 1));
   at::globalContext().setFlushDenormal(true);
   // Activations come and go by the megabyte: keep freed memory instead of returning it to the system and faulting it in
   // again page by page.
@@ -114,14 +114,23 @@ int run_command(Command& command, const CommonOptions& common, const std::vector
     fmt::print("{}", to_toml(effective));
     return 0;
   }
-  prepare_computing(common);
-  Session session(common);
+  const RankPlace place = command.distributed() ? place_from_environment() : RankPlace{};
+  prepare_computing(common, place);
+  const auto ranks = join(place);
+  Session session(common, *ranks);
   session.command = command.name();
   session.recipe = writer.json();
   session.recipe["seed"] = common.seed;
   session.log({{"event", "start"}, {"command", command.name()}, {"options", session.recipe}});
   const RecordClock clock;
-  const nlohmann::json result = command.run(session);
+  nlohmann::json result;
+  try {
+    result = command.run(session);
+  } catch (const std::exception& error) {
+    ranks->leave(error.what());
+    throw;
+  }
+  if (!ranks->main()) return 0;
   if (command.recorded() && !common.no_record) write_record(session, words, clock, result);
   session.log({{"event", "result"}, {"command", command.name()}, {"result", result}});
   if (common.json) fmt::print("{}\n", result.dump(2));
@@ -150,6 +159,7 @@ int parse_and_run(int argc, char** argv) {
   auto commands = all_commands();
   for (auto& command : commands) {
     auto* sub = app.add_subcommand(std::string(command->name()), std::string(command->summary()));
+    if (command->takes_rest()) sub->prefix_command();
     FlagWriter writer(*sub);
     command->describe(writer);
     common.describe(writer);
@@ -170,7 +180,10 @@ int parse_and_run(int argc, char** argv) {
     return 2;
   }
   for (auto& command : commands)
-    if (app.got_subcommand(std::string(command->name()))) return run_command(*command, common, words);
+    if (const std::string name(command->name()); app.got_subcommand(name)) {
+      if (command->takes_rest()) command->take_rest(app.get_subcommand(name)->remaining());
+      return run_command(*command, common, words);
+    }
   return 2;
 }
 

@@ -31,10 +31,11 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
                                     const TrainingOptions& asked, TrainingJob job) {
   TrainingOptions options = asked;
   options.runs = session.common.runs;
+  job.ranks = &session.ranks;
   if (!job.what.empty()) session.say("{}\n", job.what);
   const InterruptWatch watch;
   const int64_t epochs = options.train.epochs;
-  Progress bar("training", session.common.verbosity());
+  Progress bar("training", session.ranks.main() ? session.common.verbosity() : Verbosity::quiet);
   job.on_step = [&](const StepReport& report) {
     bar.update(report.at.step, report.at.steps, [&] {
       const auto samples = static_cast<double>(report.sums.samples);

@@ -24,6 +24,14 @@ else()
   set(PARE_LEFT_OUT onednn.cpp)
 endif()
 
+# Gloo's headers are optional in the same way: libtorch has the library in it.
+find_path(GLOO_INCLUDE_DIR gloo/algorithm.h)
+if(GLOO_INCLUDE_DIR)
+  list(APPEND PARE_LEFT_OUT no_gloo.cpp)
+else()
+  list(APPEND PARE_LEFT_OUT gloo.cpp)
+endif()
+
 # libonnx gives the protobuf schema; the operator table is the project's own.
 find_path(ONNX_INCLUDE_DIR onnx/onnx_pb.h REQUIRED)
 find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)

@@ -21,6 +21,7 @@ class Distill : public Command {
   std::string_view summary() const override {
     return "Train a smaller model that learns from a teacher, and looks where it looks";
   }
+  bool distributed() const override { return true; }
 
   void describe(OptionVisitor& options) override {
     options.field("teacher", teacher_, "the trained model: an ONNX file, or weights with --teacher-arch");
@@ -57,6 +58,7 @@ class Distill : public Command {
       session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
     else
       write_model(session, outcome.graph, output_, {teacher_, student_}, {.opset = opset_, .force = true});
+    if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, teacher.graph, outcome, seconds.count());
     drift_.report(session, teacher.graph, outcome.graph, data_, document);

@@ -31,6 +31,7 @@ class Prune : public Command {
   std::string_view summary() const override {
     return "Remove channels, and let the kept ones take over from them (neuron merging and past it)";
   }
+  bool distributed() const override { return true; }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
@@ -63,6 +64,7 @@ class Prune : public Command {
     if (distill_.any() && finetune_ == 0) throw Error(ErrorKind::usage, "--match", "needs --finetune EPOCHS");
     drift_.check(model.graph, prune_.data);
     prune_.progress = [&](const std::string&, int64_t done, int64_t all) { bar.update(done, all); };
+    if (!scan_.empty() && !session.ranks.main()) return {};
     return scan_.empty() ? prune_model(session, model) : scan_model(session, model);
   }
 
@@ -91,6 +93,7 @@ class Prune : public Command {
     PruneResult result = prune(model.graph, prune_, model_options_.shapes());
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    if (!session.ranks.main()) return {};
     print(session, result);
     auto groups = nlohmann::json::array();
     for (const auto& group : result.groups)

@@ -21,6 +21,7 @@ class Sparsify : public Command {
  public:
   std::string_view name() const override { return "sparsify"; }
   std::string_view summary() const override { return "Find a sparse network: masks over weights, by training"; }
+  bool distributed() const override { return true; }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "a trained model; without one --arch starts from its initial values", false);
@@ -48,6 +49,7 @@ class Sparsify : public Command {
         sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    if (!session.ranks.main()) return {};
     if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, model.graph, result, seconds.count());

@@ -19,6 +19,7 @@ class Train : public Command {
  public:
   std::string_view name() const override { return "train"; }
   std::string_view summary() const override { return "Train an architecture, or fine-tune a model, on a data set"; }
+  bool distributed() const override { return true; }
 
   void describe(OptionVisitor& options) override {
     options.field("model", model_, "fine-tune this model instead of an architecture's initial values");
@@ -45,6 +46,7 @@ class Train : public Command {
       session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
     else
       write_model(session, outcome.graph, output_, {model_}, {.opset = opset_, .force = true});
+    if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     return report(session, outcome, seconds.count());
   }

@@ -7,22 +7,7 @@ pare=$(readlink -f "${1:-$root/build/release/pare}")
 # shellcheck source=tests/cli/lib.sh
 source "$root/tests/cli/lib.sh"
 
-# 600 training and 100 test images of two classes, in Fashion-MNIST's layout.
-mkdir small
-node -e '
-  const fs = require("fs");
-  const idx = (file, sizes, fill) => {
-    const count = sizes.reduce((a, b) => a * b), head = Buffer.alloc(4 + 4 * sizes.length);
-    head.writeUInt32BE(0x800 + sizes.length, 0);
-    sizes.forEach((s, i) => head.writeUInt32BE(s, 4 + 4 * i));
-    fs.writeFileSync(file, Buffer.concat([head, Buffer.from(Array.from({ length: count }, (_, i) => fill(i)))]));
-  };
-  let state = 1;
-  const noise = () => (state = (state * 48271) % 2147483647) % 150;
-  for (const [name, count] of [["train", 600], ["t10k", 100]]) {
-    idx(`small/${name}-labels-idx1-ubyte`, [count], (i) => i % 10);
-    idx(`small/${name}-images-idx3-ubyte`, [count, 28, 28], (i) => noise() + (Math.floor(i / 56) % 14 === Math.floor(i / 784) % 10 ? 100 : 0));
-  }'
+small_data
 small=(--data fashion-mnist:small)
 base=(train "${small[@]}" --width 0.25 --batch 32 --threads 1 --seed 3)
 train=("${base[@]}" --arch convnet-bn --epochs 4)

@@ -179,9 +179,8 @@ at::Tensor cut_out(const at::Tensor& images, int64_t side, const std::vector<Ima
   return result;
 }
 
-at::Tensor augment(const at::Tensor& images, const AugmentOptions& options, const std::vector<uint8_t>& fill,
-                   Random& random) {
-  const auto drawn = draw_augmentations(options, images.size(0), images.size(2), images.size(3), random);
+at::Tensor augmented(const at::Tensor& images, const AugmentOptions& options,
+                     const std::vector<ImageAugmentation>& drawn, const std::vector<uint8_t>& fill) {
   auto result = images;
   if (options.resized_crop)
     result = resized_crop(result, drawn);
@@ -190,6 +189,12 @@ at::Tensor augment(const at::Tensor& images, const AugmentOptions& options, cons
   if (options.flip) result = flip_horizontally(result, drawn);
   if (options.cutout > 0) result = cut_out(result, options.cutout, drawn, fill);
   return result;
+}
+
+at::Tensor augment(const at::Tensor& images, const AugmentOptions& options, const std::vector<uint8_t>& fill,
+                   Random& random) {
+  const auto drawn = draw_augmentations(options, images.size(0), images.size(2), images.size(3), random);
+  return augmented(images, options, drawn, fill);
 }
 
 }  // namespace pare

@@ -51,7 +51,10 @@ at::Tensor flip_horizontally(const at::Tensor& images, const std::vector<ImageAu
 at::Tensor cut_out(const at::Tensor& images, int64_t side, const std::vector<ImageAugmentation>& drawn,
                    const std::vector<uint8_t>& fill);
 
-// Draws and applies what `options` asks for. The result shares no memory with `images` unless nothing is asked for.
+// Applies what `options` asks for. The result shares no memory with `images` unless nothing is asked for.
+at::Tensor augmented(const at::Tensor& images, const AugmentOptions& options,
+                     const std::vector<ImageAugmentation>& drawn, const std::vector<uint8_t>& fill);
+// Draws it as well.
 at::Tensor augment(const at::Tensor& images, const AugmentOptions& options, const std::vector<uint8_t>& fill,
                    Random& random);
 

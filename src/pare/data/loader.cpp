@@ -31,6 +31,8 @@ struct Loader::State {
   State(Dataset data, LoaderOptions wanted) : dataset(std::move(data)), options(std::move(wanted)) {
     check_dataset(dataset);
     if (options.batch < 1) throw Error(ErrorKind::usage, "batch", "{} is not positive", options.batch);
+    if (options.parts < 1 || options.part < 0 || options.part >= options.parts)
+      throw Error(ErrorKind::usage, "part", "{} of {} parts is none", options.part, options.parts);
     if (options.prefetch < 1) throw Error(ErrorKind::usage, "prefetch", "{} is not positive", options.prefetch);
     if (options.threads < 0) throw Error(ErrorKind::usage, "threads", "{} is negative", options.threads);
     const int64_t size = dataset.size();
@@ -103,8 +105,12 @@ struct Loader::State {
   }
 
   Batch make(int64_t epoch, int64_t index, const Order& batch_order) {
-    const int64_t begin = index * options.batch, end = std::min(begin + options.batch, dataset.size());
-    const int64_t count = end - begin, image = dataset.images.numel() / dataset.size();
+    const int64_t first = index * options.batch, whole = std::min(options.batch, dataset.size() - first);
+    const bool shared = whole >= options.parts;
+    const int64_t skipped = shared ? whole * options.part / options.parts : 0;
+    const int64_t begin = first + skipped;
+    const int64_t count = shared ? whole * (options.part + 1) / options.parts - skipped : whole;
+    const int64_t image = dataset.images.numel() / dataset.size();
     const at::IntArrayRef sizes = dataset.images.sizes();
     auto bytes = at::empty({count, sizes[1], sizes[2], sizes[3]}, at::kByte);
     auto chosen = at::empty({count}, at::kLong);
@@ -114,10 +120,14 @@ struct Loader::State {
       std::memcpy(bytes.data_ptr<uint8_t>() + i * image, from + at * image, static_cast<size_t>(image));
       chosen.data_ptr<int64_t>()[i] = at;
     }
-    Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index};
+    Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index, .whole = whole};
+    batch.share = static_cast<double>(count) / static_cast<double>(shared ? whole : whole * options.parts);
     if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
     Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
-    if (options.augment.any()) bytes = augment(bytes, options.augment, fill, random);
+    if (options.augment.any()) {  // drawn for the whole batch, so that every part gets its own
+      const auto drawn = draw_augmentations(options.augment, whole, sizes[2], sizes[3], random);
+      bytes = augmented(bytes, options.augment, {drawn.begin() + skipped, drawn.begin() + skipped + count}, fill);
+    }
     if (options.transform) bytes = transformed(bytes, random);
     batch.images = memory->take(bytes.sizes());
     normalize_bytes(bytes, dataset.mean, dataset.std, batch.images);

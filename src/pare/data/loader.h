@@ -1,5 +1,8 @@
 // Batches of a data set, normalised to float32, made ahead of time by background threads.
 //
+// Several loaders can share every batch out among themselves, each giving its part of it: what all parts hold together
+// is what one loader gives.
+//
 // What a batch holds depends only on (seed, epoch, batch index), never on the number of threads: each epoch's order is
 // a Fisher–Yates shuffle seeded by (seed, epoch), each batch's augmentation by (seed, epoch, index). A position (epoch,
 // batch) can therefore be stored and gone back to.
@@ -28,6 +31,8 @@ struct Batch {
   at::Tensor images;  // float32 [n, C, H, W]
   at::Tensor labels;  // int64 [n]; of multi-label data float32 [n, K], 1 = present
   int64_t index = 0;  // in its epoch
+  int64_t whole = 0;  // images of all parts together
+  double share = 1;   // of this part in a sum over all parts
 };
 
 struct LoaderPosition {
@@ -43,6 +48,8 @@ struct LoaderOptions {
   uint64_t seed = 0;
   int threads = 1;       // background threads; 0: batches are made inside next()
   int64_t prefetch = 4;  // batches made ahead at the most
+  int64_t part = 0;      // of each batch; a batch of fewer images than `parts` is given whole to all
+  int64_t parts = 1;
   AugmentOptions augment;
   // Called with the bytes of each batch, uint8 [n, C, H, W], after the augmentation and from the background threads at
   // the same time; returns bytes of the same shape, new or in place.

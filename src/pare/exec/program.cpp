@@ -59,6 +59,7 @@ std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tens
   }
   EvalContext context{.node = *step.node, .inputs = inputs, .training = options.training};
   context.may_overwrite = [&](size_t i) { return owned_alone(inputs[i]); };
+  if (options.training) context.sum_over_ranks = options.sum_over_ranks;
   if (options.training && options.statistics != nullptr)
     context.update = [&](size_t i, const at::Tensor& tensor) { (*options.statistics)[step.node->inputs[i]] = tensor; };
   try {

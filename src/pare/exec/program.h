@@ -21,6 +21,8 @@ struct RunOptions {
   const TensorMap* parameters = nullptr;  // used instead of the graph's tensors of the same names
   TensorMap* statistics = nullptr;        // training: receives the moved running statistics, by tensor name
   std::vector<std::string> taps;          // values to hand back besides the outputs
+  // Training: BatchNormalization takes the statistics of several processes' batches together by these sums.
+  std::function<at::Tensor(const at::Tensor&)> sum_over_ranks;
   // Replaces a value as soon as it is made (masking, noise); called for node outputs only.
   std::function<at::Tensor(const std::string& value, const at::Tensor&)> transform;
 };

@@ -32,6 +32,39 @@ Tensor affine_batch_norm(const EvalContext& context, double epsilon) {
   return context.in(0) * scale.reshape(per_channel) + (context.in(2) - context.in(3) * scale).reshape(per_channel);
 }
 
+struct Normalized {
+  Tensor y, mean, variance;  // the variance is that of the batch, not of its population
+  double count = 0;          // values of a channel
+};
+
+// Over the batches of all ranks: two sums, each of which is differentiated through.
+Normalized batch_norm_over_ranks(const EvalContext& context, double epsilon) {
+  const Tensor& x = context.in(0);
+  std::vector<int64_t> axes = {0};
+  for (int64_t axis = 2; axis < x.dim(); ++axis) axes.push_back(axis);
+  Shape per_channel(static_cast<size_t>(x.dim()), 1);
+  per_channel[1] = -1;
+  const int64_t channels = x.size(1);
+  const auto own = static_cast<double>(x.numel() / std::max<int64_t>(channels, 1));
+  const Tensor sums = context.sum_over_ranks(at::cat({x.sum(axes), at::full({1}, own, x.options())}));
+  const auto count = sums[channels].item<double>();
+  const Tensor mean = sums.narrow(0, 0, channels) / count;
+  const Tensor centred = x - mean.reshape(per_channel);
+  const Tensor variance = context.sum_over_ranks(centred.square().sum(axes)) / count;
+  const Tensor scale = context.in(1) * at::rsqrt(variance + epsilon);
+  return {centred * scale.reshape(per_channel) + context.in(2).reshape(per_channel), mean.detach(), variance.detach(),
+          count};
+}
+
+Normalized batch_norm_alone(const EvalContext& context, double epsilon) {
+  const Tensor& x = context.in(0);
+  auto [y, mean, inverse_std] =
+      at::native_batch_norm(x, context.in(1), context.in(2), Tensor(), Tensor(), true, 0, epsilon);
+  const at::NoGradGuard no_grad;
+  return {y, mean, inverse_std.pow(-2) - epsilon,
+          static_cast<double>(x.numel() / std::max<int64_t>(x.size(1), 1))};
+}
+
 // Inputs X, scale, B, mean, var. In training the batch's own statistics normalise, and the running ones move towards
 // them: ONNX's momentum is the part that stays.
 Tensors batch_norm(const EvalContext& context) {
@@ -45,18 +78,16 @@ Tensors batch_norm(const EvalContext& context) {
     return {at::batch_norm(x, context.in(1), context.in(2), context.in(3), context.in(4), false, 0, epsilon, false)};
   }
 
-  auto [y, mean, inverse_std] =
-      at::native_batch_norm(x, context.in(1), context.in(2), Tensor(), Tensor(), true, 0, epsilon);
-  if (!context.update && !by_node) return {y};
+  const Normalized now =
+      context.sum_over_ranks ? batch_norm_over_ranks(context, epsilon) : batch_norm_alone(context, epsilon);
+  if (!context.update && !by_node) return {now.y};
   const at::NoGradGuard no_grad;
-  const Tensor variance = inverse_std.pow(-2) - epsilon;
-  const auto count = static_cast<double>(x.numel() / std::max<int64_t>(x.size(1), 1));
   const auto moved = [&](const Tensor& running, const Tensor& now) { return running * keep + now * (1 - keep); };
   if (context.update) {  // the running variance is that of the population the batch is drawn from
-    context.update(3, moved(context.in(3), mean));
-    context.update(4, moved(context.in(4), variance * (count / std::max(count - 1, 1.0))));
+    context.update(3, moved(context.in(3), now.mean));
+    context.update(4, moved(context.in(4), now.variance * (now.count / std::max(now.count - 1, 1.0))));
   }
-  return {y, moved(context.in(3), mean), moved(context.in(4), variance)};
+  return {now.y, moved(context.in(3), now.mean), moved(context.in(4), now.variance)};
 }
 
 std::vector<TensorType> infer_batch_norm(const InferContext& context) {

@@ -40,6 +40,8 @@ struct EvalContext {
   std::function<bool(size_t)> may_overwrite;
   // Train-mode statistics: the node announces the new value of its constant input i (a running mean).
   std::function<void(size_t, at::Tensor)> update;
+  // Where set, batch statistics are those of several processes: sums over all of them, differentiably.
+  std::function<at::Tensor(const at::Tensor&)> sum_over_ranks;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
   const at::Tensor& in(size_t i) const;           // Error{format} when absent

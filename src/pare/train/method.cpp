@@ -30,6 +30,7 @@ RunResult ForwardPass::run(const at::Tensor& images, std::vector<std::string> ta
                                     .parameters = &parameters,
                                     .statistics = statistics,
                                     .taps = std::move(taps),
+                                    .sum_over_ranks = sum_over_ranks,
                                     .transform = {}});
 }
 

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 
 #include "pare/core/graph.h"
@@ -59,6 +60,7 @@ struct ForwardPass {
   const Batch& batch;
   TensorMap* statistics;  // to be handed to the run
   TrainPosition at;
+  std::function<at::Tensor(const at::Tensor&)> sum_over_ranks;  // as in RunOptions
 
   at::Tensor input() const { return input_of(program.graph(), batch.images); }
   // One run in training mode, of the batch or of `input`; `taps` as in RunOptions.

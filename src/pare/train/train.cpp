@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <set>
 
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/dist/gradient_buckets.h"
 #include "pare/passes/relu_after_max_pool.h"
 
 namespace pare {
@@ -22,6 +24,7 @@ void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
   options.field("order", order, "order of the training images", {"shuffled", "stored"});
   options.field("clip-norm", clip_norm, "largest norm of the gradient (0: any)");
   options.field("average", average, "decay of a moving average of the weights, which is what is kept (0: none)");
+  options.field("sync-bn", sync_bn, "on several ranks: batch norms take their statistics over all of them");
   options.field("patience", patience, "stop after so many epochs without a better validation (0: never)");
 }
 
@@ -90,15 +93,19 @@ class Training {
            const TrainState* from)
       : options_(options),
         parts_(parts),
+        ranks_(parts.ranks != nullptr ? *parts.ranks : alone()),
         graph_(graph),
         loader_(data, {.batch = options.batch,
                        .shuffle = options.order == "shuffled",
                        .seed = options.seed,
+                       .part = ranks_.rank(),
+                       .parts = ranks_.size(),
                        .augment = parse_augment(options.augment)}),
         parameters_(parts.parameters != nullptr ? *parts.parameters : plain_),
         objective_(parts.objective != nullptr ? *parts.objective : classification_),
         program_(prepared(graph, objective_)),
-        optimizer_(options.optimizer) {
+        optimizer_(options.optimizer),
+        buckets_(ranks_) {
     if (graph.inputs.size() != 1)
       throw Error(ErrorKind::shape, graph.name, "has {} inputs, expected one that takes images", graph.inputs.size());
     TensorMap initial;
@@ -115,6 +122,7 @@ class Training {
       state_.step = options.first_epoch * loader_.batches();
       loader_.seek({options.first_epoch, 0});
     }
+    for (const auto& [name, tensor] : raw_) ranks_.broadcast(tensor.detach());
   }
 
   TrainResult run() {
@@ -160,34 +168,87 @@ class Training {
       const auto now = std::chrono::steady_clock::now();
       state_.sums.seconds += std::chrono::duration<double>(now - clock).count();
       clock = now;
-      if (parts_.on_step) parts_.on_step(report);
-      if (parts_.stop && parts_.stop()) {
-        if (parts_.save) parts_.save(snapshot());
+      if (parts_.on_step && ranks_.main()) parts_.on_step(report);
+      if (stopping()) {
+        average_statistics();
+        if (parts_.save && ranks_.main()) parts_.save(snapshot());
         throw Error(ErrorKind::interrupted, "training", "stopped after step {} of {}", state_.step, at().steps);
       }
     }
   }
 
+  // Asked for by any rank before the step that was just done.
+  bool stopping() const { return ranks_.alone() ? parts_.stop && parts_.stop() : stop_asked_; }
+
   StepReport step(const Batch& batch) {
     const TrainPosition here = at();
-    at::manual_seed(mix_seed({options_.seed, static_cast<uint64_t>(here.step), 2}));
+    const auto seed = [&](uint64_t rank) {
+      at::manual_seed(rank == 0 ? mix_seed({options_.seed, static_cast<uint64_t>(here.step), 2})
+                                : mix_seed({options_.seed, static_cast<uint64_t>(here.step), 2, rank}));
+    };
+    seed(0);  // what parameters draw is the same on all ranks, what images draw is not
     TensorMap effective = parameters_.effective(raw_, here);
+    if (!ranks_.main()) seed(static_cast<uint64_t>(ranks_.rank()));
     effective.insert(state_.statistics.begin(), state_.statistics.end());
     TensorMap moved;
-    const Loss loss = objective_({program_, effective, batch, &moved, here});
+    const Loss loss = objective_({program_, effective, batch, &moved, here, sum_over_ranks()});
     const at::Tensor penalty = parameters_.penalty(raw_, here);
     const at::Tensor total = penalty.defined() ? loss.value + penalty : loss.value;
-    const auto value = loss.value.item<double>();
-    if (!std::isfinite(total.item<double>())) throw not_finite(here);
-    total.backward();
+    const BatchSums sums = backward(batch, loss, total, here);
     const double rate = rate_of(here.step);
     optimizer_.step(raw_, rate, clipping(here), [&](const std::string& name) { return parameters_.settings(name); });
     for (auto& [name, tensor] : moved) state_.statistics[name] = tensor;
     ++state_.step;
     parameters_.after_step(raw_, at());
     move_average();
-    count(batch, loss, value, penalty);
-    return {.at = at(), .epoch = epoch(), .loss = value, .rate = rate, .sums = state_.sums};
+    count(batch, sums, penalty);
+    return {.at = at(), .epoch = epoch(), .loss = sums.loss, .rate = rate, .sums = state_.sums};
+  }
+
+  struct BatchSums {
+    double loss = 0;
+    double correct = 0;
+  };
+
+  // The gradients of the whole batch, and its loss and hits.
+  BatchSums backward(const Batch& batch, const Loss& loss, const at::Tensor& total, const TrainPosition& here) {
+    const auto value = total.item<double>();
+    BatchSums sums{.loss = loss.value.item<double>(), .correct = 0};
+    if (batch.labels.dim() == 1)
+      sums.correct = loss.logits.detach().argmax(1).eq(batch.labels).sum().item<double>();
+    if (ranks_.alone()) {
+      if (!std::isfinite(value)) throw not_finite(here);
+      total.backward();
+      return sums;
+    }
+    const double stop = parts_.stop && parts_.stop() ? 1 : 0;
+    const auto own = static_cast<double>(batch.images.size(0));
+    const std::array<double, 4> figures = {value, sums.loss, sums.correct / own, stop / batch.share};
+    const at::Tensor shared = at::tensor(figures, at::kDouble).mul_(batch.share);
+    const auto pending = ranks_.begin_sum(shared);
+    buckets_.begin(raw_);
+    (total * batch.share).backward();
+    buckets_.finish(raw_);
+    pending->wait();
+    if (!std::isfinite(shared[0].item<double>())) throw not_finite(here);
+    stop_asked_ = shared[3].item<double>() > 0;
+    return {.loss = shared[1].item<double>(),
+            .correct = std::round(shared[2].item<double>() * static_cast<double>(batch.whole))};
+  }
+
+  std::function<at::Tensor(const at::Tensor&)> sum_over_ranks() const {
+    if (ranks_.alone() || !options_.sync_bn) return {};
+    return [this](const at::Tensor& tensor) { return ranks_.differentiable_sum(tensor); };
+  }
+
+  // Running statistics of batch norms that each saw its rank's images only.
+  void average_statistics() {
+    if (ranks_.alone() || options_.sync_bn) return;
+    for (auto& [name, tensor] : state_.statistics) {
+      at::Tensor mean = tensor.detach().clone(at::MemoryFormat::Contiguous);
+      ranks_.sum(mean);
+      tensor = mean.div_(ranks_.size());
+    }
   }
 
   double rate_of(int64_t step) const {
@@ -216,13 +277,11 @@ class Training {
     }
   }
 
-  void count(const Batch& batch, const Loss& loss, double value, const at::Tensor& penalty) {
-    const auto samples = batch.images.size(0);
-    state_.sums.loss += value * static_cast<double>(samples);
-    if (penalty.defined()) state_.sums.penalty += penalty.item<double>() * static_cast<double>(samples);
-    state_.sums.samples += samples;
-    if (batch.labels.dim() == 1)
-      state_.sums.correct += loss.logits.detach().argmax(1).eq(batch.labels).sum().item<int64_t>();
+  void count(const Batch& batch, const BatchSums& sums, const at::Tensor& penalty) {
+    state_.sums.loss += sums.loss * static_cast<double>(batch.whole);
+    if (penalty.defined()) state_.sums.penalty += penalty.item<double>() * static_cast<double>(batch.whole);
+    state_.sums.samples += batch.whole;
+    state_.sums.correct += static_cast<int64_t>(sums.correct);
   }
 
   void end_epoch() {
@@ -236,8 +295,9 @@ class Training {
                        .seconds = sums.seconds,
                        .images_per_second = samples / std::max(sums.seconds, 1e-9)};
     if (loader_.dataset().labels.dim() == 1) report.accuracy = static_cast<double>(sums.correct) / samples;
+    average_statistics();
     if (parts_.validate) {
-      report.validation = parts_.validate(current());
+      report.validation = ranks_.broadcast(ranks_.main() ? parts_.validate(current()) : 0.0);
       if (report.validation > state_.best_metric) {
         state_.best_metric = report.validation;
         state_.best_epoch = report.epoch;
@@ -249,6 +309,7 @@ class Training {
     state_.history.push_back(report);
     state_.sums = {};
     if (epoch() > options_.epochs) state_.finished = true;
+    if (!ranks_.main()) return;
     const TrainState now = snapshot();
     if (parts_.on_epoch) parts_.on_epoch(now);
     if (parts_.save) parts_.save(now);
@@ -301,6 +362,7 @@ class Training {
 
   const TrainOptions& options_;
   const TrainParts& parts_;
+  ProcessGroup& ranks_;
   const Graph& graph_;
   Loader loader_;
   PlainParameters plain_;
@@ -309,6 +371,8 @@ class Training {
   Objective& objective_;
   Program program_;
   Optimizer optimizer_;
+  GradientBuckets buckets_;
+  bool stop_asked_ = false;
   TensorMap raw_;
   TrainState state_;  // its raw, optimizer, method and position are filled in by snapshot()
 };

@@ -5,6 +5,10 @@
 // A run is a function of the graph, the data, the options and the seed: the loader's batches, the learning rate and the
 // random numbers of a step depend only on the seed and the step. With the same threads on the same machine a run that
 // was stopped and goes on from its state ends with the same bits.
+//
+// Several ranks (dist/process_group.h) share every batch: each takes its part, gradients are summed while the backward
+// pass runs, and all make the same step. The same batch and seed give the same run on any number of ranks up to
+// rounding, but for dropout, and for batch norms unless their statistics are synchronised.
 #pragma once
 
 #include <functional>
@@ -14,6 +18,7 @@
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/data/dataset.h"
+#include "pare/dist/process_group.h"
 #include "pare/train/method.h"
 #include "pare/train/optimizer.h"
 #include "pare/train/schedule.h"
@@ -31,6 +36,7 @@ struct TrainOptions {
   std::string order = "shuffled";  // or stored: as the data set has them
   double clip_norm = 0;            // largest norm of all gradients together; 0: any
   double average = 0;              // decay of the moving average of the weights; 0: none
+  bool sync_bn = false;            // batch norms see the whole batch, not a rank's part
   int64_t patience = 0;            // epochs without a better validation after which the run ends; 0: never
   uint64_t seed = 0;
 
@@ -50,12 +56,13 @@ struct StepReport {
 struct TrainParts {
   Reparameterization* parameters = nullptr;  // null: PlainParameters
   Objective* objective = nullptr;            // null: ClassificationObjective
+  ProcessGroup* ranks = nullptr;             // null: alone. Only rank 0 calls what follows, but for `stop`.
   // The larger the better; called after every epoch with the network as it would be used.
   std::function<double(const Graph&)> validate;
   std::function<void(const StepReport&)> on_step;
   std::function<void(const TrainState&)> on_epoch;  // the state after it; its report is the last of the history
   std::function<void(const TrainState&)> save;      // after every epoch, and when stopped
-  std::function<bool()> stop;                       // asked after every step; true: save, then Error{interrupted}
+  std::function<bool()> stop;  // asked at every step; true on any rank: save, then Error{interrupted} on all
 };
 
 struct TrainResult {

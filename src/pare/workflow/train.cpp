@@ -69,10 +69,11 @@ nlohmann::json definition_of(const Graph& graph, const Dataset& data, const Trai
   return definition;
 }
 
-std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingOptions& options) {
+std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingOptions& options,
+                                        const ProcessGroup& ranks) {
   if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--fresh", "and --resume contradict each other");
   std::error_code ignored;
-  if (options.fresh) fs::remove(run.state(), ignored);
+  if (options.fresh && ranks.main()) fs::remove(run.state(), ignored);
   if (!fs::exists(run.state(), ignored)) {
     if (options.resume)
       throw Error(ErrorKind::usage, "--resume", "there is no run to go on with in {}", run.path.string());
@@ -83,6 +84,18 @@ std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingO
   } catch (const Error& error) {
     throw Error(error.kind(), error.where(), "{}; --fresh begins the run anew", error.message());
   }
+}
+
+// What rank 0 finds, all ranks find: they see one directory, and look when rank 0 has.
+std::optional<TrainState> state_for_all(const RunDirectory& run, const TrainingOptions& options, ProcessGroup& ranks) {
+  if (!ranks.main()) ranks.barrier();
+  auto state = earlier_state(run, options, ranks);
+  if (ranks.main()) ranks.barrier();
+  const double step = state ? static_cast<double>(state->step) : -1.0;
+  if (ranks.broadcast(step) != step)
+    throw Error(ErrorKind::usage, "--runs", "rank {} finds another state than rank 0 in {}: all need one directory",
+                ranks.rank(), run.path.string());
+  return state;
 }
 
 fs::path epoch_path(const RunDirectory& run, int64_t epoch) {
@@ -170,19 +183,22 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
   const DatasetParts parts = hold_out(data, options.validation, options.train.seed);
   TrainingOutcome outcome;
   outcome.run = open_run(options.runs, job.kind, definition_of(graph, data, options, job));
-  const auto from = earlier_state(outcome.run, options);
+  ProcessGroup& ranks = job.ranks != nullptr ? *job.ranks : alone();
+  const auto from = state_for_all(outcome.run, options, ranks);
   outcome.resumed_at = from ? from->step : 0;
   outcome.done_already = from && from->finished;
   if (job.begin) job.begin(outcome.done_already);
 
-  StepLogs logs(outcome.run, options, outcome.resumed_at);
+  std::optional<StepLogs> logs;
+  if (ranks.main()) logs.emplace(outcome.run, options, outcome.resumed_at);
   ClassificationObjective classification(options.label_smoothing);
   TrainParts hooks{.parameters = job.parameters,
                    .objective = job.objective != nullptr ? job.objective : &classification,
+                   .ranks = &ranks,
                    .validate = {},
                    .on_step =
                        [&](const StepReport& report) {
-                         logs.step(report);
+                         logs->step(report);
                          if (job.on_step) job.on_step(report);
                        },
                    .on_epoch =
@@ -190,7 +206,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                          const int64_t epoch = state.history.back().epoch;
                          if (std::count(job.keep_epochs.begin(), job.keep_epochs.end(), epoch) > 0)
                            keep_epoch(outcome.run, graph, state);
-                         logs.epoch(state.history.back());
+                         logs->epoch(state.history.back());
                          if (job.on_epoch) job.on_epoch(state.history.back());
                        },
                    .save =
@@ -202,6 +218,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
   if (parts.held_out.images.defined())
     hooks.validate = [&](const Graph& now) { return metrics_of(evaluate({now}, parts.held_out), 0).front().second; };
   TrainResult result = train(graph, parts.rest, options.train, hooks, from ? &*from : nullptr);
+  ranks.barrier();  // the files of rank 0 are there
   outcome.graph = std::move(result.best);
   outcome.state = std::move(result.state);
   outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();

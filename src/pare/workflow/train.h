@@ -31,6 +31,7 @@ struct TrainingJob {
   std::string what;                              // names the stage to people; empty: the only one
   std::string definition;                        // what a method adds to the run's definition
   Reparameterization* parameters = nullptr;      // as in TrainParts
+  ProcessGroup* ranks = nullptr;                 // null: alone
   Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
   std::vector<int64_t> keep_epochs;              // the network after these is kept as well
   std::function<void(bool done_already)> begin;  // before anything is trained

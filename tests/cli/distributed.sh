@@ -1,0 +1,124 @@
+#!/bin/bash
+# Training on several ranks from outside: the same weights, ranks that are killed, interrupted and stopped, resuming on
+# another number of them.
+#   tests/cli/distributed.sh [PROGRAM]     (build/release/pare); needs bash and node, no Python and no data sets
+# PARE_FULL=1 adds a rank that hangs.
+set -uo pipefail
+root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+pare=$(readlink -f "${1:-$root/build/release/pare}")
+# shellcheck source=tests/cli/lib.sh
+source "$root/tests/cli/lib.sh"
+small_data
+train=(train --data fashion-mnist:small --width 0.25 --batch 32 --threads 1 --seed 3 --augment crop:2)
+
+# near A B: the largest difference of their weights is below 1e-5
+near() {
+  "$pare" convert "$1" -q -o a.safetensors --force && "$pare" convert "$2" -q -o b.safetensors --force && node -e '
+    const read = (file) => {
+      const bytes = require("fs").readFileSync(file), end = 8 + Number(bytes.readBigUInt64LE(0));
+      const header = JSON.parse(bytes.subarray(8, end));
+      delete header.__metadata__;
+      return Object.fromEntries(Object.entries(header).filter(([, t]) => t.dtype === "F32").map(([name, t]) =>
+        [name, new Float32Array(new Uint8Array(bytes.subarray(end + t.data_offsets[0], end + t.data_offsets[1])).buffer)]));
+    };
+    const a = read("a.safetensors"), b = read("b.safetensors");
+    let worst = 0;
+    for (const name in a) a[name].forEach((x, i) => (worst = Math.max(worst, Math.abs(x - b[name][i]))));
+    console.error(`largest difference ${worst}`);
+    process.exit(worst < 1e-5 ? 0 : 1)' 2>difference
+}
+# rank_of N: the process that is rank N of the launch that runs as $process
+rank_of() {
+  local child
+  for child in $(pgrep -P $process); do
+    if tr '\0' '\n' <"/proc/$child/environ" | grep -qx "RANK=$1"; then echo "$child"; fi
+  done
+}
+# started EPOCHS ARGUMENTS…: a launch in the background, once it has trained so many epochs
+started() {
+  local epochs=$1
+  shift
+  : >stderr
+  env --default-signal=INT "$pare" launch "$@" >stdout 2>stderr &
+  process=$!
+  until [ "$(grep -c "^epoch" stderr)" -ge "$epochs" ] || ! kill -0 $process 2>/dev/null; do sleep 0.1; done
+}
+# ended: waits for it, a minute at the most; fills $status and $seconds
+ended() {
+  local begin=$SECONDS
+  (sleep 60; kill -9 $process 2>/dev/null) &
+  wait $process
+  status=$?
+  seconds=$((SECONDS - begin))
+}
+
+# The same batch and seed on one rank and on several.
+for arch in convnet convnet-bn; do
+  exits "$arch on one rank" 0 "${train[@]}" --arch $arch --epochs 2 --sync-bn -o $arch-1.onnx --runs one
+  exits "$arch on two" 0 launch -n 2 "${train[@]}" --arch $arch --epochs 2 --sync-bn -o $arch-2.onnx --runs two --json
+  check "only rank 0 prints" "$(head -c 300 stdout)" is_json stdout
+  check "a line an epoch" "$(head -c 300 stderr)" lines stderr 2
+  check "$arch: the same weights" "$(cat difference)" near $arch-1.onnx $arch-2.onnx
+done
+exits "batch norms that see their rank's images" 0 launch -n 3 "${train[@]}" --arch convnet-bn --epochs 1 -o own.onnx --runs own
+
+# As mpirun says it.
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000))
+mpi=("${train[@]}" --arch convnet --epochs 2 --sync-bn -o mpi.onnx --runs mpi -q)
+OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 "$pare" "${mpi[@]}" >/dev/null 2>&1 &
+OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 exits "started by mpirun" 0 "${mpi[@]}"
+wait $!
+check "both ranks end" "exit $?" test $? -eq 0
+check "with the same weights" "$(cat difference)" near convnet-1.onnx mpi.onnx
+RANK=2 WORLD_SIZE=2 exits "an impossible rank" 2 "${mpi[@]}"
+
+# A rank is killed: the others say which, and any number of ranks goes on.
+long=("${train[@]}" --arch convnet --epochs 40 --schedule constant)
+exits "a whole run" 0 "${long[@]}" -o whole.onnx --runs whole
+for rank in 1 0; do
+  started 2 -n 3 "${long[@]}" -o killed.onnx --runs "killed-$rank"
+  kill -9 "$(rank_of $rank)"
+  ended
+  check "rank $rank killed: the others end within 30 s" "$seconds s" test $seconds -lt 30
+  check "with an error" "exit $status" test $status -eq 1
+  check "that names it" "$(tail -n 4 stderr)" grep -q "rank $rank is lost" stderr
+  exits "--resume on $((2 - rank)) ranks" 0 launch -n $((2 - rank)) "${long[@]}" -o "killed-$rank.onnx" --runs "killed-$rank" --resume
+  check "to the same weights" "$(cat difference)" near whole.onnx "killed-$rank.onnx"
+done
+
+# One rank is interrupted: all store and end.
+started 2 -n 2 "${long[@]}" -o interrupted.onnx --runs interrupted
+kill -INT "$(rank_of 1)"
+ended
+check "SIGINT on one rank ends all with 130" "exit $status" test $status -eq 130
+check "and says how to go on" "$(tail -c 300 stderr)" grep -q "goes on from there" stderr
+started 2 -n 2 "${long[@]}" -o interrupted.onnx --runs interrupted
+kill -INT $process
+ended
+check "SIGINT of the launcher too" "exit $status" test $status -eq 130
+exits "--resume" 0 launch -n 2 "${long[@]}" -o interrupted.onnx --runs interrupted --resume
+check "goes on" "$(cat difference)" near whole.onnx interrupted.onnx
+
+if [ -n "${PARE_FULL:-}" ]; then
+  started 2 -n 2 "${long[@]}" -o hangs.onnx --runs hangs
+  hanging=$(rank_of 1)
+  kill -STOP "$hanging"
+  begin=$SECONDS
+  until grep -q "rank 1 is lost" stderr || [ $((SECONDS - begin)) -gt 40 ]; do sleep 0.2; done
+  check "a rank that hangs is named within 30 s" "$((SECONDS - begin)) s: $(tail -n 2 stderr)" test $((SECONDS - begin)) -lt 30
+  kill -9 "$hanging"
+  ended
+fi
+
+# Methods that train.
+exits "sparsify on two ranks" 0 launch -n 2 sparsify --arch convnet-bn --width 0.25 --data fashion-mnist:small --epochs 2 \
+  --batch 32 --threads 1 --runs methods --method l0 --finetune 1 --rewind 1 -o l0.onnx --masks masks.safetensors --json
+exits "prune and fine-tune on two ranks" 0 launch -n 2 prune convnet-bn-1.onnx --data fashion-mnist:small --channels 0.5 \
+  --round-to 1 --finetune 1 --batch 32 --threads 1 --runs methods -o pruned.onnx --json
+
+exits "launch: a command of one process" 2 launch -n 2 eval convnet-1.onnx
+exits "launch: no ranks" 2 launch -n 0 "${train[@]}"
+exits "launch: nothing to start" 2 launch -n 2
+exits "launch: no command" 2 launch -n 2 nothing
+exits "launch: the command's own error" 2 launch -n 2 "${train[@]}" --arch convnet
+summary
