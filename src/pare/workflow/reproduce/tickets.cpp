@@ -187,9 +187,9 @@ std::vector<Sweep> sweeps(const Reproduction& table, const TicketSubject& subjec
   if (has_batch_norm)
     all.push_back({"slimming, channels removed", kNoFigure, each_sparsity("slimming", list({0.3, 0.5, 0.7, 0.8}))});
   if (!with_gates) return all;
-  all.push_back({"L0, gates by SGD", published.l0, each(list({1e-4}), gates, 1.0, false)});
+  all.push_back({"L0, gates by SGD", published.l0, each(list({1e-5}), gates, 1.0, false)});
   all.push_back(
-      {"L0, gates by Adam, lambda swept", kNoFigure, each(list({5e-4, 1e-3}), gates, subject.mask_rate / 40, true)});
+      {"L0, gates by Adam, lambda swept", kNoFigure, each(list({1e-5, 2e-5, 4e-5}), gates, subject.mask_rate / 40, true)});
   return all;
 }
 
