@@ -24,6 +24,16 @@ WorkQueue::~WorkQueue() {
   }
   wake_.notify_all();
   thread_.join();
+  try {
+    store_->add("left", 1);
+  } catch (const std::exception&) {  // nobody is there to know
+  }
+}
+
+void WorkQueue::wait_for_others() {
+  const auto end = Clock::now() + options_.patience;
+  while (store_->add("workers", 0) - store_->add("left", 0) > 1 && Clock::now() < end)
+    std::this_thread::sleep_for(options_.every / 10);
 }
 
 void WorkQueue::beat() {

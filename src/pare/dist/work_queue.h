@@ -29,6 +29,8 @@ class WorkQueue {
   // done. Error{failed} when the store is gone.
   std::optional<size_t> claim();
   void done(size_t item);
+  // For the one that holds the store: until the others have left, or for as long as the patience.
+  void wait_for_others();
   size_t taken_over() const { return taken_over_; }  // items that were another's
 
  private:
