@@ -55,12 +55,15 @@ void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, co
 }
 
 void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
-  app_.add_option(name, value, help)->required(required);
+  // By its name too, so that a recipe can give it; the command line comes first and wins.
+  app_.add_option(name + ",--" + name, value, help)
+      ->required(required)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeFirst);
 }
 
 void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                             bool required) {
-  app_.add_option(name, values, help)->required(required);
+  app_.add_option(name + ",--" + name, values, help)->required(required);
 }
 
 void FlagLister::field(const std::string& name, bool& /*value*/, const std::string& help) {

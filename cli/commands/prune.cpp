@@ -137,7 +137,8 @@ class Prune : public Command {
     for (size_t i = 0; i < result.before.metrics.size(); ++i)
       sizes.add({result.before.metrics[i].first, fmt::format("{:.4f}", result.before.metrics[i].second),
                  fmt::format("{:.4f}", result.after.metrics[i].second), ""});
-    session.print("{}\n{} written; {} in {:.2f} s\n", sizes.text(), output_, prune_.compensate, result.method_seconds);
+    session.print("{}\n{} written; {} in {:.2f} s\n", sizes.text(), output_,
+                  prune_.empty ? "empty channels" : prune_.compensate, result.method_seconds);
   }
 
   nlohmann::json scan_model(Session& session, const Model& model) {

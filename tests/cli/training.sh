@@ -80,6 +80,8 @@ exits "prune: a gate that is missed" 5 prune whole.onnx "${small[@]}" --channels
 check "writes nothing" "there is a file" test ! -e missed.onnx
 exits "prune --scan" 0 prune whole.onnx "${small[@]}" --scan scan.svg --round-to 1
 check "draws a plot" "there is none" grep -q "<svg" scan.svg
+exits "prune --empty: nothing is empty" 2 prune whole.onnx --empty -o x.onnx
+exits "prune --empty beside --channels" 2 prune whole.onnx --empty --channels 0.5 -o x.onnx
 exits "prune: fine-tuning without data" 2 prune whole.onnx --channels 0.5 --finetune 1 -o x.onnx
 
 # Sparsification.

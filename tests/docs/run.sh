@@ -5,12 +5,13 @@ set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 pare=$(readlink -f "${1:-$root/build/release/pare}")
 export PARE_DATA=${PARE_DATA:-$root/data}
+export OMP_WAIT_POLICY=passive  # threads that wait leave the cores to others
 # shellcheck source=tests/cli/lib.sh
 source "$root/tests/cli/lib.sh"
 mkdir bin && ln -s "$pare" bin/pare
 PATH=$PWD/bin:$PATH
 
-pages=(tutorial how-to methods/merging methods/fusion methods/sparsification methods/attribution)
+pages=(tutorial how-to methods/merging methods/fusion methods/sparsification methods/attribution methods/distillation)
 for page in "${pages[@]}"; do
   while IFS= read -r line; do
     if timeout 300 bash -c "$line" >stdout 2>stderr </dev/null; then ok "$page: $line"; else

@@ -5,7 +5,7 @@
 #
 #   pruned.sh [DIRECTORY [NAME…]]   the exported models (data/torchvision); NAME is resnet18 or resnet18.kept
 #
-# $PARE is the program (build/release/pare), $METHODS the compensations (none most-sim nnls nmf gaussian synthetic).
+# $PARE is the program (build/release/pare), $METHODS the compensations (none most-sim nnls nmf gaussian ot synthetic).
 set -euo pipefail
 root=$(dirname "$(readlink -f "$0")")/../..
 exec node "$root/tests/peers/pruned.mjs" "${PARE:-$root/build/release/pare}" "${1:-$root/data/torchvision}" "${@:2}"

@@ -46,9 +46,7 @@ Pairs aligned(const Graph& a, const Graph& b) {
   return pairs;
 }
 
-bool same_value(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.equal(b);
-}
+bool same_value(const at::Tensor& a, const at::Tensor& b) { return a.scalar_type() == b.scalar_type() && a.equal(b); }
 template <typename T>
 bool same_value(const T& a, const T& b) {
   return a == b;

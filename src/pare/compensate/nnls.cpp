@@ -42,7 +42,7 @@ std::vector<double> matching_pursuit(const at::Tensor& gram, const at::Tensor& h
     }
     std::fill(z.begin(), z.end(), 0);
     for (size_t i = 0; i < support.size(); ++i) z[static_cast<size_t>(support[i])] = values[i];
-    residual = h - at::mv(gram, at::tensor(z, at::kDouble));
+    residual = h - at::mv(gram.index_select(0, at::tensor(support, at::kLong)).t(), at::tensor(values, at::kDouble));
   }
   return z;
 }
@@ -52,10 +52,12 @@ Merge nnls(const MergeProblem& problem, const NnlsOptions& options) {
   const at::Tensor filters = group_filters(problem.graph, problem.map, problem.group).folded();
   const at::Tensor kept = filters.index_select(0, at::tensor(problem.kept, at::kLong));
   const at::Tensor gram = at::mm(kept, kept.t());
-  for (const int64_t n : problem.removed) {
-    const std::vector<double> z = matching_pursuit(gram, at::mv(kept, filters[n]), options.terms);
-    const at::Tensor row = at::tensor(z, at::kDouble);
-    merge.Z[n].copy_(row);
+  const at::Tensor removed = filters.index_select(0, at::tensor(problem.removed, at::kLong));
+  const at::Tensor products = at::mm(removed, kept.t());
+  for (size_t i = 0; i < problem.removed.size(); ++i) {
+    const at::Tensor h = products[static_cast<int64_t>(i)];
+    const at::Tensor row = at::tensor(matching_pursuit(gram, h, options.terms), at::kDouble);
+    merge.Z[problem.removed[i]].copy_(row);
     merge.merged += row.any().item<bool>() ? 1 : 0;
   }
   if (merge.merged == 0) merge.reason = "no kept filter points the way of a removed one";

@@ -114,14 +114,14 @@ class Collector {
     model(name).method = kEnsemble;
   }
 
-  // The mean over all images of how alike two models' maps are.
+  // The mean over some images of how alike two models' maps are, unless it was measured on more when one was made.
   void add_compared(const Record& record, const json& result) {
     const std::string other = text_at(result, "compare");
     double sum = 0;
     double count = 0;
     for (const auto& entry : list(result, "explanations"))
       if (const double cosine = number_at(entry, "cosine"); !std::isnan(cosine)) sum += cosine, count += 1;
-    if (!other.empty() && count > 0) note(other, {{"cosine", sum / count}});
+    if (!other.empty() && count > 0 && std::isnan(model(other).similarity)) note(other, {{"cosine", sum / count}});
   }
 
   std::vector<ModelSummary> models_;

@@ -26,16 +26,16 @@ AttributionScale attribution_scale(const std::string& name) {
             .seeds = 3,
             .pruning_seeds = 1};
   if (name == "toy")
-    return {.teacher_scenes = 600,
-            .student_scenes = 300,
-            .test_scenes = 60,
-            .teacher_epochs = 3,
-            .student_epochs = 2,
+    return {.teacher_scenes = 2000,
+            .student_scenes = 600,
+            .test_scenes = 100,
+            .teacher_epochs = 5,
+            .student_epochs = 6,
             .finetune_epochs = 1,
             .finetune_lr = 0.01,
             .rounds = 2,
             .round_rate = 0.8,
-            .roar_epochs = 1,
+            .roar_epochs = 3,
             .roar_levels = {0.3},
             .seeds = 1,
             .pruning_seeds = 1};

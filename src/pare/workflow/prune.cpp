@@ -7,6 +7,7 @@
 
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
+#include "pare/compensate/empty.h"
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/passes/pipeline.h"
@@ -20,6 +21,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("channels", channels, "fraction of the channels of each group to remove");
   options.field("params", params, "or fraction of the model's parameters");
   options.field("macs", macs, "or fraction of its multiply-accumulates");
+  options.field("empty", empty, "remove only channels that hold zeros, and change no output");
   options.field("criterion", criterion, "which channels go: the least important by this",
                 {"l1", "l2", "gm", "bn", "taylor", "random", "subset"});
   options.field("scope", scope, "the same fraction of each group, or the least important of all",
@@ -37,6 +39,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("lambda", method.most_sim.lambda, "most-sim: weight of the cosine against the bias behind batch norm");
   options.field("as-published", method.most_sim.as_published, "most-sim: scales as the authors' program has them");
   options.field("terms", method.nnls.terms, "nnls: kept channels that may take over from a removed one");
+  options.field("nmf-iterations", method.nmf.iterations, "nmf: multiplicative updates");
   options.field("ridge", method.reconstruct.ridge, "synthetic, calibrated: ridge of the solved layers");
   options.field("images", images, "synthetic: the images it makes", {"distilled", "pink", "smooth", "white"});
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
@@ -48,7 +51,7 @@ void PruneOptions::describe(OptionVisitor& options) {
 
 BudgetOptions PruneOptions::budget() const {
   BudgetOptions budget;
-  int given = 0;
+  int given = empty ? 1 : 0;
   // Not `>= 0`: a fraction that is not a number is given, and refused later.
   const auto take = [&](double ratio, Budget kind) {
     if (ratio < 0) return;
@@ -60,7 +63,7 @@ BudgetOptions PruneOptions::budget() const {
   take(params, Budget::params);
   take(macs, Budget::macs);
   if (given != 1)
-    throw Error(ErrorKind::usage, "prune", "expected one of --channels, --params and --macs, found {}", given);
+    throw Error(ErrorKind::usage, "prune", "expected one of --channels, --params, --macs and --empty, found {}", given);
   if (scope != "uniform" && scope != "global")
     throw Error(ErrorKind::usage, "--scope", "'{}' is not uniform or global", scope);
   budget.scope = scope == "global" ? Scope::global : Scope::uniform;
@@ -179,6 +182,7 @@ class Pruner {
     if (options.samples < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more");
     if (options.distill_steps < 1) throw Error(ErrorKind::usage, "--distill-steps", "expected 1 or more");
     if (options.method.nnls.terms < 1) throw Error(ErrorKind::usage, "--terms", "expected 1 or more");
+    if (options.method.nmf.iterations < 1) throw Error(ErrorKind::usage, "--nmf-iterations", "expected 1 or more");
     const auto fraction = [](double value, const char* where, double highest) {
       if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, where, "expected 0 to {}", highest);
     };
@@ -206,6 +210,28 @@ class Pruner {
     note_groups(selection, done);
     for (const auto& note : done.notes) result_.notes.push_back(note);
     return pruned;
+  }
+
+  // What a mask has emptied, and nothing else.
+  Graph remove_empty(const Graph& graph) {
+    EmptyRemoved done = remove_empty_channels(graph, shapes_);
+    if (done.unread + done.constant == 0)
+      throw Error(ErrorKind::usage, "--empty", "no channel is empty: neither a filter nor all that reads one is zero");
+    result_.notes.push_back(fmt::format(
+        "{} channels that nothing reads and {} constant ones removed; outputs unchanged", done.unread, done.constant));
+    const ChannelMap after = analyze_channels(done.graph, shapes_);
+    for (const auto& group : analyze_channels(graph, shapes_).groups) {
+      const auto same = [&](const ChannelGroup& other) { return other.name == group.name; };
+      const auto found = std::find_if(after.groups.begin(), after.groups.end(), same);
+      const auto total = static_cast<int64_t>(group.channels.size());
+      const auto kept = found == after.groups.end() ? total : static_cast<int64_t>(found->channels.size());
+      result_.groups.push_back({.name = group.name,
+                                .total = total,
+                                .kept = kept,
+                                .reason = kept < total ? "" : "none is empty",
+                                .compensation = ""});
+    }
+    return std::move(done.graph);
   }
 
   PruneResult& result() { return result_; }
@@ -281,7 +307,8 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
   if (options.max_drop >= 0 && options.data.data.empty())
     throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
-  BudgetOptions budget = options.budget();
+  BudgetOptions budget;
+  if (!options.empty || options.channels >= 0 || options.params >= 0 || options.macs >= 0) budget = options.budget();
   const double whole = budget.ratio;
   Pruner pruner(options, shapes);
   const std::optional<Dataset> data =
@@ -292,7 +319,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   Graph pruned = graph;
   for (int64_t step = 1; step <= options.steps; ++step) {
     if (options.steps > 1 && whole > 0 && whole < 1) budget.ratio = step_ratio(whole, step, options.steps);
-    pruned = pruner.cut(pruned, budget);
+    pruned = options.empty ? pruner.remove_empty(pruned) : pruner.cut(pruned, budget);
     if (!options.after_step) continue;
     pruned = options.after_step(pruned, step);
   }

@@ -21,6 +21,7 @@ struct PruneOptions {
   double channels = -1;  // fractions removed; one of the three, below zero is not given
   double params = -1;
   double macs = -1;
+  bool empty = false;  // instead: only channels that are empty already
   std::string criterion = "l1";
   std::string scope = "uniform";
   std::vector<std::string> layers;

@@ -137,6 +137,10 @@ void convolution_tables(Reproduction& table) {
     Parents parents(table, plan_for(table, arch, "fashion-mnist"), arch, test_images(table));
     fusion_rows(table, parents, 2, fusion_methods("rebasin"));
   }
+}
+
+// A deep network with residual streams, trained for a few epochs.
+void residual_table(Reproduction& table) {
   if (table.options().scale == "toy") return;
   TrainingPlan plan = plan_for(table, "resnet20", "cifar10");
   plan.training.train.epochs = table.at_scale<int64_t>(0, 3, 100);
@@ -339,6 +343,7 @@ void reproduce_fusion(Reproduction& table) {
   finetuning_table(table);
   skill_table(table);
   federated_table(table);
+  residual_table(table);
 }
 
 }  // namespace pare
