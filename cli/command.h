@@ -79,8 +79,9 @@ class Command {
   virtual void describe(OptionVisitor& options) = 0;
   // Does it make a model or measure one, so that a record of it is kept?
   virtual bool recorded() const { return true; }
-  // Can several ranks work on it together?
-  virtual bool distributed() const { return false; }
+  // What several ranks do with it: nothing, all one thing together, or each its own part of the work.
+  enum class Ranks { one, together, apart };
+  virtual Ranks ranks() const { return Ranks::one; }
   // Words from the first that is no option of its own on are not parsed but handed over.
   virtual bool takes_rest() const { return false; }
   virtual void take_rest(std::vector<std::string>) {}

@@ -104,7 +104,7 @@ void prepare_computing(const CommonOptions& common, const RankPlace& place) {
   at::manual_seed(static_cast<uint64_t>(common.seed));
 }
 
-int run_command(Command& command, const CommonOptions& common, const std::vector<std::string>& words) {
+int run_command(Command& command, CommonOptions common, const std::vector<std::string>& words) {
   JsonWriter writer;
   command.describe(writer);
   if (common.print_config) {
@@ -114,9 +114,14 @@ int run_command(Command& command, const CommonOptions& common, const std::vector
     fmt::print("{}", to_toml(effective));
     return 0;
   }
-  const RankPlace place = command.distributed() ? place_from_environment() : RankPlace{};
+  using Ranks = Command::Ranks;
+  const RankPlace place = command.ranks() != Ranks::one ? place_from_environment() : RankPlace{};
   prepare_computing(common, place);
-  const auto ranks = join(place);
+  const auto ranks = join(command.ranks() == Ranks::together ? place : RankPlace{});
+  if (place.rank > 0) {
+    common.quiet = true;
+    common.json = common.verbose = false;
+  }
   Session session(common, *ranks);
   session.command = command.name();
   session.recipe = writer.json();

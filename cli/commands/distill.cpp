@@ -21,7 +21,7 @@ class Distill : public Command {
   std::string_view summary() const override {
     return "Train a smaller model that learns from a teacher, and looks where it looks";
   }
-  bool distributed() const override { return true; }
+  Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.field("teacher", teacher_, "the trained model: an ONNX file, or weights with --teacher-arch");

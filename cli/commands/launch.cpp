@@ -25,8 +25,8 @@ int free_port() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* plain = reinterpret_cast<sockaddr*>(&address);
-  const bool found =
-      socket >= 0 && ::bind(socket, plain, size) == 0 && ::getsockname(socket, plain, &size) == 0 && address.sin_port != 0;
+  const bool found = socket >= 0 && ::bind(socket, plain, size) == 0 && ::getsockname(socket, plain, &size) == 0 &&
+                     address.sin_port != 0;
   if (socket >= 0) ::close(socket);
   if (!found) throw Error(ErrorKind::failed, "launch", "there is no free port");
   return ntohs(address.sin_port);
@@ -62,7 +62,7 @@ class Launch : public Command {
     if (words_.empty()) throw Error(ErrorKind::usage, "launch", "name a command to start");
     for (const auto& command : all_commands())
       if (command->name() == words_[0]) {
-        if (command->distributed()) return;
+        if (command->ranks() != Ranks::one) return;
         throw Error(ErrorKind::usage, words_[0], "works in one process");
       }
     throw Error(ErrorKind::usage, words_[0], "is not a command; options of launch come before it");
@@ -84,11 +84,11 @@ class Launch : public Command {
     if (::getppid() != parent) ::_exit(1);
     const std::string size = std::to_string(ranks_);
     for (const auto& [name, value] : std::map<const char*, std::string>{{"RANK", std::to_string(rank)},
-                                                                         {"LOCAL_RANK", std::to_string(rank)},
-                                                                         {"WORLD_SIZE", size},
-                                                                         {"LOCAL_WORLD_SIZE", size},
-                                                                         {"MASTER_ADDR", "127.0.0.1"},
-                                                                         {"MASTER_PORT", std::to_string(port)}})
+                                                                        {"LOCAL_RANK", std::to_string(rank)},
+                                                                        {"WORLD_SIZE", size},
+                                                                        {"LOCAL_WORLD_SIZE", size},
+                                                                        {"MASTER_ADDR", "127.0.0.1"},
+                                                                        {"MASTER_PORT", std::to_string(port)}})
       ::setenv(name, value.c_str(), 1);
     ::execv("/proc/self/exe", raw.data());
     ::_exit(127);

@@ -31,7 +31,7 @@ class Prune : public Command {
   std::string_view summary() const override {
     return "Remove channels, and let the kept ones take over from them (neuron merging and past it)";
   }
-  bool distributed() const override { return true; }
+  Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);

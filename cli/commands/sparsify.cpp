@@ -21,7 +21,7 @@ class Sparsify : public Command {
  public:
   std::string_view name() const override { return "sparsify"; }
   std::string_view summary() const override { return "Find a sparse network: masks over weights, by training"; }
-  bool distributed() const override { return true; }
+  Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "a trained model; without one --arch starts from its initial values", false);

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "command.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/dist/work_queue.h"
 #include "pare/workflow/tickets.h"
 #include "training.h"
 
@@ -21,14 +24,15 @@ class Tickets : public Command {
   std::string_view name() const override { return "tickets"; }
   std::string_view summary() const override { return "Search for lottery tickets: sparse networks that train as well"; }
 
-  bool recorded() const override { return part_.empty(); }
+  bool recorded() const override { return !worker_; }
+  Ranks ranks() const override { return Ranks::apart; }
   void describe(OptionVisitor& options) override {
     model_options_.describe(options);
     data_.describe(options);
     options.field("output", output_, "directory for the tickets and their table, made if it is not there");
     options.field("transfer", transfer_, "also train the tickets that are named on this data");
     options.field("processes", processes_, "search in so many processes at once");
-    options.field("part", part_, "I/N: only the I-th of N parts, without collecting (what --processes starts)");
+    options.field("join", join_, "HOST:PORT of a search: take candidates from it, without collecting");
     sparsify_.describe(options);
   }
 
@@ -37,20 +41,18 @@ class Tickets : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name a directory for the tickets");
     if (model_options_.arch.empty()) throw Error(ErrorKind::usage, "--arch", "name an architecture");
     if (processes_ < 1) throw Error(ErrorKind::usage, "--processes", "expected at least 1, found {}", processes_);
-    const TicketPart part = parsed_part();
     sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
     SparsifyOptions checked = sparsify_;
     if (checked.s_init.size() > 1) checked.s_init.resize(1);
     checked.check(false);
     const TrainingInput input = load_for_training(session, "", model_options_, data_);
     const Graph& initial = input.model.graph;
-    if (processes_ > 1 && part.of == 1) search_in_parts(session);
+    if (!work(session, initial, input.data)) return {};
     const Trainer trainer = trainer_with_feedback(session);
     const auto test = test_split(data_, initial);
     if (!test) throw Error(ErrorKind::file, data_.data, "has no test split to compare tickets on");
     const auto measure = [&](const Graph& graph) { return metrics_of(evaluate({graph}, *test), 0).front().second; };
-    const TicketSearch search = search_tickets(initial, input.data, sparsify_, trainer, measure, part);
-    if (part.of > 1) return {{"part", part_}};
+    const TicketSearch search = search_tickets(initial, input.data, sparsify_, trainer, measure);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json result = report(session, search, seconds.count());
     write(session, search, initial, result);
@@ -59,21 +61,42 @@ class Tickets : public Command {
   }
 
  private:
-  TicketPart parsed_part() const {
-    if (part_.empty()) return {};
-    TicketPart part;
-    if (std::sscanf(part_.c_str(), "%ld/%ld", &part.index, &part.of) != 2 || part.of < 2 || part.index < 0 ||
-        part.index >= part.of)
-      throw Error(ErrorKind::usage, "--part", "expected I/N with I < N, found {}", part_);
-    return part;
+  // Where the candidates of this process come from: another one's store, or nowhere.
+  std::optional<RankPlace> parsed_join() const {
+    if (join_.empty()) return std::nullopt;
+    const size_t colon = join_.rfind(':');
+    const int port = colon == std::string::npos ? 0 : std::atoi(join_.c_str() + colon + 1);
+    if (port < 1 || port > 65535) throw Error(ErrorKind::usage, "--join", "expected HOST:PORT, found {}", join_);
+    return RankPlace{.address = join_.substr(0, colon), .port = static_cast<uint16_t>(port)};
   }
 
-  // Each part in a process of its own, one thread each; a part that fails is searched again by the one that collects.
-  void search_in_parts(Session& session) const {
+  // Ranks that were started together: rank 0 holds the store, works like the others, and then collects.
+  // Returns false for a worker, which is done.
+  bool work(Session& session, const Graph& initial, const Dataset& data) {
+    const auto joined = parsed_join();
+    const RankPlace place = joined ? *joined : place_from_environment();
+    if (!joined && place.size == 1) {
+      if (processes_ > 1) search_in_processes(session);
+      return true;
+    }
+    const bool worker = joined || place.rank > 0;
+    TcpStore served;
+    if (!worker) served = serve_store(place);
+    WorkQueue queue(connect_store(place), ticket_items(sparsify_));
+    work_on_tickets(initial, data, sparsify_, trainer_with_feedback(session), queue);
+    if (queue.taken_over() > 0) session.say("note: took over {} candidates of a lost worker\n", queue.taken_over());
+    if (!worker) queue.wait_for_others();
+    worker_ = worker;
+    return !worker;
+  }
+
+  // Workers in processes of their own, one thread each; whatever all of them leave is done by the one that collects.
+  void search_in_processes(Session& session) const {
+    const TcpStore served = serve_store({.port = 0});
     std::vector<pid_t> children;
     for (int64_t i = 0; i < processes_; ++i) {
       std::vector<std::string> arguments = own_arguments();
-      arguments.insert(arguments.end(), {"--part", fmt::format("{}/{}", i, processes_), "--quiet"});
+      arguments.insert(arguments.end(), {"--join", fmt::format("127.0.0.1:{}", served.port), "--quiet"});
       std::vector<char*> raw;
       raw.reserve(arguments.size() + 1);
       for (auto& argument : arguments) raw.push_back(argument.data());
@@ -82,11 +105,11 @@ class Tickets : public Command {
       if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, raw.data(), environ) == 0)
         children.push_back(child);
     }
-    session.say("searching in {} processes\n", children.size());
+    session.say("searching in {} processes; others may --join {}:{}\n", children.size(), "127.0.0.1", served.port);
     for (const pid_t child : children) {
       int status = 0;
       ::waitpid(child, &status, 0);
-      if (status != 0) session.say("note: a part ended with status {}; it is searched again here\n", status);
+      if (status != 0) session.say("note: a worker ended with status {}; the others do its part\n", status);
     }
   }
 
@@ -171,7 +194,8 @@ class Tickets : public Command {
   std::string output_;
   std::string transfer_;
   int64_t processes_ = 1;
-  std::string part_;
+  std::string join_;
+  bool worker_ = false;
   SparsifyOptions sparsify_;
 };
 

@@ -19,7 +19,7 @@ class Train : public Command {
  public:
   std::string_view name() const override { return "train"; }
   std::string_view summary() const override { return "Train an architecture, or fine-tune a model, on a data set"; }
-  bool distributed() const override { return true; }
+  Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.field("model", model_, "fine-tune this model instead of an architecture's initial values");

@@ -118,7 +118,7 @@ exits "tickets by imp" 0 "${tickets[@]}" --method imp --rounds 2 -o imp --json
 check "20 % a round" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(Math.abs(r.tickets[1].sparsity - 0.36) < 0.001 ? 0 : 1)'
 exits "tickets by another method" 2 "${tickets[@]}" --method gmp --sparsity 0.5 -o x
-exits "tickets: an impossible part" 2 "${tickets[@]}" --part 3/2 -o x
+exits "tickets: an impossible address" 2 "${tickets[@]}" --join nowhere -o x
 
 # Rubbish.
 exits "no output named" 2 "${train[@]}" --runs runs

@@ -152,6 +152,27 @@ TEST(RemoveChannels, Grouped) {
   EXPECT_EQ(outcome.removable, 4 + 6);
 }
 
+// A gate over channels that each come from four: the gate stays, and so must they.
+TEST(RemoveChannels, GateAfterDepthToSpace) {
+  TestGraph g;
+  const auto x = g.relu(g.conv(g.input("x", {-1, 3, 4, 4}), 3, 12));
+  const auto wide = g.node("DepthToSpace", {x}, {{"blocksize", int64_t{2}}});
+  const auto gate = g.node("Sigmoid", {g.conv(g.node("GlobalAveragePool", {wide}), 3, 3, 1)});
+  const auto gated = g.conv(g.node("Mul", {wide, gate}), 3, 3, 3, /*groups=*/3);
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(g.relu(g.conv(gated, 3, 4)), 4, 2)));
+  EXPECT_EQ(outcome.removable, 4);  // those of the last but one
+}
+
+// A part of one channel, which goes: the part is empty, and so is what it adds to the Concat.
+TEST(RemoveChannels, APartOfASplitMayGo) {
+  TestGraph g;
+  const auto x = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 4));
+  const auto parts = g.node("Split", {x, g.integers({3, 1})}, {{"axis", int64_t{1}}}, 2);
+  const auto both = g.node("Concat", {g.relu(parts[1]), parts[0]}, {{"axis", int64_t{1}}});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.conv(both, 4, 2)));
+  EXPECT_EQ(outcome.removable, 4);
+}
+
 TEST(RemoveChannels, SplitAndSlice) {
   TestGraph g;
   auto x = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 9));

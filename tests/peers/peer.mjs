@@ -16,7 +16,7 @@ const runtime = spawn(process.execPath, [join(dirname(fileURLToPath(import.meta.
                       {stdio: ['pipe', 'pipe', 'inherit']});
 runtime.stdin.on('error', () => {});  // its end shows as the end of its answers
 const answers = createInterface({input: runtime.stdout})[Symbol.asyncIterator]();
-export async function onnxRuntime(model, input, outdir) {
+export async function onnxRuntimeOutputs(model, input, outdir) {
   runtime.stdin.write(JSON.stringify({model, inputs: [input], outdir}) + '\n');
   const {value, done} = await answers.next();
   if (done) {
@@ -25,8 +25,9 @@ export async function onnxRuntime(model, input, outdir) {
   }
   const answer = JSON.parse(value);
   if (answer.error) throw new Error(`ONNX Runtime: ${answer.error}`);
-  return readNpy(answer.outputs[0]);
+  return answer.outputs.map(readNpy);
 }
+export const onnxRuntime = async (...what) => (await onnxRuntimeOutputs(...what))[0];
 
 export function runPare(pare, ...args) {
   const run = spawnSync(pare, args, {encoding: 'utf8', maxBuffer: 1 << 28});

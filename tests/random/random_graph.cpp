@@ -142,9 +142,10 @@ class Generator {
   }
 
   RandomValue activated(const RandomValue& x) {
-    const std::string op = one_of<std::string>(
-        {"Relu", "Relu", "Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Softplus",
-         "Softsign", "Celu", "Clip", "PRelu", "Abs", "Neg", "Erf", "Identity", "Dropout", "Gelu", "Mish"});
+    const std::string op =
+        one_of<std::string>({"Relu",        "Relu",      "Relu",     "LeakyRelu", "Elu",  "Selu", "Sigmoid", "Tanh",
+                             "HardSigmoid", "HardSwish", "Softplus", "Softsign",  "Celu", "Clip", "PRelu",   "Abs",
+                             "Neg",         "Erf",       "Identity", "Dropout",   "Gelu", "Mish"});
     if (op == "Clip")
       return node(op, {x.name, constant(at::full({}, -0.5, at::kFloat)), constant(at::full({}, 1.5, at::kFloat))},
                   x.dims);
@@ -163,9 +164,8 @@ class Generator {
       return node(coin() ? "GlobalAveragePool" : "GlobalMaxPool", {x.name}, {x.dims[0], x.channels(), 1, 1});
     const int64_t kernel = 2 + below(2), stride = 1 + below(2), pad = below(2);
     const bool ceil = below(3) == 0 && pad == 0;
-    Attributes attributes = {{"kernel_shape", Ints{kernel, kernel}},
-                             {"strides", Ints{stride, stride}},
-                             {"pads", Ints{pad, pad, pad, pad}}};
+    Attributes attributes = {
+        {"kernel_shape", Ints{kernel, kernel}}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad, pad, pad}}};
     if (ceil) attributes["ceil_mode"] = int64_t{1};
     const bool average = coin();
     if (average) attributes["count_include_pad"] = int64_t{coin() ? 1 : 0};
@@ -210,7 +210,8 @@ class Generator {
       }
       case 1: {
         const RandomValue all = node("GlobalAveragePool", {x.name}, {x.dims[0], c, 1, 1});
-        const RandomValue gate = node("Sigmoid", {pointwise(activated(pointwise(all, 1 + below(6))), c).name}, all.dims);
+        const RandomValue gate =
+            node("Sigmoid", {pointwise(activated(pointwise(all, 1 + below(6))), c).name}, all.dims);
         return node("Mul", {x.name, gate.name}, x.dims);
       }
       default: {
@@ -366,9 +367,10 @@ class Generator {
       case 3: return node("ReduceMean", {x.name, integers({1})}, {x.dims[0], x.dims[2]}, {{"keepdims", int64_t{0}}});
       case 4: {
         const RandomValue inner = activated(linear(x));
-        const RandomValue back = node(
-            "MatMul",
-            {inner.name, normal({inner.dims[2], x.dims[2]}, 1 / std::sqrt(static_cast<double>(inner.dims[2])))}, x.dims);
+        const RandomValue back =
+            node("MatMul",
+                 {inner.name, normal({inner.dims[2], x.dims[2]}, 1 / std::sqrt(static_cast<double>(inner.dims[2])))},
+                 x.dims);
         return node("Add", {back.name, x.name}, x.dims);
       }
       default: return linear(x);

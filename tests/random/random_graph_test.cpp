@@ -1,7 +1,8 @@
 // What must hold for any graph: removed channels are masked ones, and a file says what was written into it.
 //   PARE_RANDOM_GRAPHS   how many (200)
 //   PARE_RANDOM_SEED     the first seed (1)
-//   PARE_RANDOM_OUT      a directory for each graph with its input and outputs, which ONNX Runtime is to compute as well
+//   PARE_RANDOM_OUT      a directory for each graph with its input and outputs, which ONNX Runtime is to compute as
+//   well
 //                        (tests/peers/random_graphs.sh)
 #include "random/random_graph.h"
 
@@ -98,6 +99,7 @@ TEST(RandomGraphs, HoldWhatMustHold) {
       const auto inputs = random_inputs(graph, 2, seed);
       const Outputs outputs = forward(graph, inputs).outputs;
       const int64_t opset = 11 + static_cast<int64_t>(seed % 11);
+      if (directory != nullptr) store(directory, seed, graph, inputs, outputs, opset);
       const std::string bytes = to_onnx_bytes(graph, {.opset = opset});
       const Graph again = read_onnx_bytes(std::as_bytes(std::span(bytes)), "random");
       expect_near(forward(again, inputs).outputs, outputs, 1e-6, "read back");
@@ -105,7 +107,6 @@ TEST(RandomGraphs, HoldWhatMustHold) {
       pruned += check_removed_is_masked(graph, seed) ? 1 : 0;
       nodes += graph.nodes.size();
       for (const auto& node : graph.nodes) ++operators[node.op];
-      if (directory != nullptr) store(directory, seed, graph, inputs, outputs, opset);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }

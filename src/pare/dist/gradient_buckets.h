@@ -1,7 +1,7 @@
 // Gradients summed over ranks while the backward pass still runs (Li et al. 2020, PyTorch Distributed).
 //
-// Gradients are copied into flat buckets in the order in which they become ready. A bucket whose gradients are all there
-// is sent while the pass goes on to earlier layers. The order is that of rank 0's first pass.
+// Gradients are copied into flat buckets in the order in which they become ready. A bucket whose gradients are all
+// there is sent while the pass goes on to earlier layers. The order is that of rank 0's first pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>

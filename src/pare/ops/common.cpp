@@ -106,6 +106,11 @@ void labels_broadcast(LabelContext& context) {
     }
   }
   if (!result.defined()) return;
+  // What is spread stays, so it keeps those it meets side by side.
+  for (size_t i = 0; i < operands.size(); ++i)
+    for (size_t axis = 0; axis < out.size() && operands[i].ids.defined() && spread(i); ++axis)
+      if (operands[i].dims[axis] > 1 && result.size(static_cast<int64_t>(axis)) > 1)
+        context.freeze(result, fmt::format("{} joins it with channels that stay", describe(context.node)));
   // Operands without ids: parameters take slots where they are as long as the channel axis; others freeze it.
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     if (!context.has(i) || (!context.is_parameter(i) && context.ids(i).defined())) continue;

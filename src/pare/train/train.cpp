@@ -214,8 +214,7 @@ class Training {
   BatchSums backward(const Batch& batch, const Loss& loss, const at::Tensor& total, const TrainPosition& here) {
     const auto value = total.item<double>();
     BatchSums sums{.loss = loss.value.item<double>(), .correct = 0};
-    if (batch.labels.dim() == 1)
-      sums.correct = loss.logits.detach().argmax(1).eq(batch.labels).sum().item<double>();
+    if (batch.labels.dim() == 1) sums.correct = loss.logits.detach().argmax(1).eq(batch.labels).sum().item<double>();
     if (ranks_.alone()) {
       if (!std::isfinite(value)) throw not_finite(here);
       total.backward();

@@ -22,45 +22,68 @@ Graph train_masked(const Graph& early, const TensorMap& masks, const std::string
   return trainer(masked(early, masks), data, options.training, std::move(job)).graph;
 }
 
-}  // namespace
+Graph train_dense(const Graph& graph, const Dataset& data, const SparsifyOptions& options, const Trainer& trainer) {
+  TrainingJob job{.kind = "ticket", .what = "dense", .definition = R"({"what":"dense"})"};
+  return trainer(graph, data, options.training, std::move(job)).graph;
+}
 
-TicketSearch search_tickets(const Graph& graph, const Dataset& data, const SparsifyOptions& options,
-                            const Trainer& trainer, const std::function<double(const Graph&)>& measure,
-                            const TicketPart& part) {
+std::vector<double> starts_of(const SparsifyOptions& options) {
   if (options.method != "cs" && options.method != "imp")
     throw Error(ErrorKind::usage, "--method", "tickets are searched by cs or imp, not by {}", options.method);
-  std::vector<double> starts = options.s_init;
-  if (options.method == "imp") starts = {0};
-  if (starts.empty()) starts = {ContinuousOptions{}.s_init};
-  TicketSearch search;
-  const bool collects = part.of == 1;
-  if (part.index == 0) {
-    TrainingJob job{.kind = "ticket", .what = "dense", .definition = R"({"what":"dense"})"};
-    const Graph dense = trainer(graph, data, options.training, std::move(job)).graph;
-    if (collects) search.dense = measure(dense);
+  if (options.method == "imp") return {0};
+  return options.s_init.empty() ? std::vector<double>{ContinuousOptions{}.s_init} : options.s_init;
+}
+
+// The tickets of one search, trained.
+std::vector<Ticket> search_from(double start, const Graph& graph, const Dataset& data, const SparsifyOptions& options,
+                                const Trainer& trainer) {
+  SparsifyOptions own = options;
+  own.finetune = 0;
+  if (options.method == "cs") own.s_init = {start};
+  const SparsifyResult found = sparsify(graph, false, data, own, trainer);
+  std::vector<Ticket> tickets;
+  for (const auto& round : found.rounds) {
+    Ticket ticket{.name = options.method == "cs" ? fmt::format("s_init {}, {}", start, round.name) : round.name,
+                  .sparsity = round.sparsity,
+                  .masks = round.masks,
+                  .early = found.early,
+                  .search_epochs = round.epochs,
+                  .notes = found.notes};
+    // A round of iterative pruning is trained from the early weights already.
+    ticket.trained = options.method == "imp" ? round.graph
+                                             : train_masked(found.early, round.masks, "ticket", data, options, trainer);
+    if (options.method == "imp") ticket.search_epochs -= options.training.train.epochs - options.rewind;
+    tickets.push_back(std::move(ticket));
   }
-  for (size_t i = 0; i < starts.size(); ++i) {
-    if (static_cast<int64_t>(i) % part.of != part.index) continue;
-    SparsifyOptions own = options;
-    own.finetune = 0;
-    if (options.method == "cs") own.s_init = {starts[i]};
-    const SparsifyResult found = sparsify(graph, false, data, own, trainer);
-    for (const auto& round : found.rounds) {
-      Ticket ticket{.name = options.method == "cs" ? fmt::format("s_init {}, {}", starts[i], round.name) : round.name,
-                    .sparsity = round.sparsity,
-                    .masks = round.masks,
-                    .early = found.early,
-                    .search_epochs = round.epochs,
-                    .notes = found.notes};
-      // A round of iterative pruning is trained from the early weights already.
-      ticket.trained = options.method == "imp"
-                           ? round.graph
-                           : train_masked(found.early, round.masks, "ticket", data, options, trainer);
-      if (options.method == "imp") ticket.search_epochs -= options.training.train.epochs - options.rewind;
-      if (collects) ticket.metric = measure(ticket.trained);
+  return tickets;
+}
+
+}  // namespace
+
+size_t ticket_items(const SparsifyOptions& options) { return 1 + starts_of(options).size(); }
+
+void work_on_tickets(const Graph& graph, const Dataset& data, const SparsifyOptions& options, const Trainer& trainer,
+                     WorkQueue& queue) {
+  const auto starts = starts_of(options);
+  while (const auto item = queue.claim()) {
+    if (*item == 0)
+      train_dense(graph, data, options, trainer);
+    else
+      search_from(starts.at(*item - 1), graph, data, options, trainer);
+    queue.done(*item);
+  }
+}
+
+TicketSearch search_tickets(const Graph& graph, const Dataset& data, const SparsifyOptions& options,
+                            const Trainer& trainer, const std::function<double(const Graph&)>& measure) {
+  const auto starts = starts_of(options);
+  TicketSearch search;
+  search.dense = measure(train_dense(graph, data, options, trainer));
+  for (const double start : starts)
+    for (auto& ticket : search_from(start, graph, data, options, trainer)) {
+      ticket.metric = measure(ticket.trained);
       search.tickets.push_back(std::move(ticket));
     }
-  }
   for (size_t i = 0; i < search.tickets.size(); ++i) {
     const Ticket& ticket = search.tickets[i];
     if (!search.best || ticket.metric > search.tickets[*search.best].metric) search.best = i;

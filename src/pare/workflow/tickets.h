@@ -3,7 +3,7 @@
 // pruning.
 //
 // Every training is a run of its own (workflow/run_store.h): a search that was killed goes on where it was, and several
-// processes can each search a part of the candidates and leave their runs for the one that collects them.
+// processes can take candidates from a queue and leave their runs for the one that collects them.
 #pragma once
 
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "pare/dist/work_queue.h"
 #include "pare/workflow/sparsify.h"
 
 namespace pare {
@@ -33,15 +34,15 @@ struct TicketSearch {
   std::optional<size_t> best;               // largest metric
 };
 
-struct TicketPart {
-  int64_t index = 0;  // of `of` parts into which the candidates' searches are dealt
-  int64_t of = 1;
-};
-
 // options.s_init: one search each (cs). `measure` gives what is compared, on data that was not trained on.
 TicketSearch search_tickets(const Graph& graph, const Dataset& data, const SparsifyOptions& options,
-                            const Trainer& trainer, const std::function<double(const Graph&)>& measure,
-                            const TicketPart& part = {});
+                            const Trainer& trainer, const std::function<double(const Graph&)>& measure);
+
+// Does, of the trainings of such a search, those that it gets from a queue that several workers share: `ticket_items`
+// of them. Their runs are found by search_tickets.
+size_t ticket_items(const SparsifyOptions& options);
+void work_on_tickets(const Graph& graph, const Dataset& data, const SparsifyOptions& options, const Trainer& trainer,
+                     WorkQueue& queue);
 
 // The ticket trained on other data: `network` is the architecture for it, which takes the ticket's tensors wherever the
 // shapes agree (a classifier for other classes keeps its own).
