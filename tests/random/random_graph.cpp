@@ -183,7 +183,8 @@ class Generator {
   RandomValue joined(const RandomValue& x) {
     if (kept_.empty()) return branches(x);
     RandomValue other = one_of(kept_);
-    if (other.dims[2] != x.dims[2] || other.dims[3] != x.dims[3]) return branches(x);
+    // A value less itself is nothing but rounding.
+    if (other.name == x.name || other.dims[2] != x.dims[2] || other.dims[3] != x.dims[3]) return branches(x);
     if (coin()) {
       std::vector<std::string> both = {x.name, other.name};
       if (coin()) std::swap(both[0], both[1]);

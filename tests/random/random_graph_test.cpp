@@ -114,7 +114,7 @@ TEST(RandomGraphs, HoldWhatMustHold) {
   }
   std::cout << count << " graphs, " << nodes << " nodes of " << operators.size() << " operators, " << pruned
             << " pruned\n";
-  EXPECT_GT(pruned, count / 4);
+  EXPECT_GE(pruned, count / 4);
 }
 
 }  // namespace

@@ -279,11 +279,8 @@ void rewrite_split(RewriteContext& context) {
   const int64_t axis = normalized_axis(context.node.integer("axis", 0), context.inputs[0].rank(), context.node);
   if (!context.input_keep[0].defined() || context.input_keep[0].size(axis) == 1) return;
   std::vector<int64_t> sizes;
-  for (size_t i = 0; i < context.outputs.size(); ++i) {
-    const Tensor& keep = context.output_keep[i];
-    const bool gone = keep.defined() && !keep.any().item<bool>();  // a part of one channel, say
-    sizes.push_back(gone ? 0 : static_cast<int64_t>(context.kept_out(i, axis).size()));
-  }
+  for (size_t i = 0; i < context.outputs.size(); ++i)
+    sizes.push_back(static_cast<int64_t>(context.kept_out(i, axis).size()));
   context.node.attributes.erase("num_outputs");
   context.replace(1, at::tensor(sizes, at::kLong));
 }

@@ -19,6 +19,8 @@ class Removal {
           map_.sets.frozen(static_cast<int64_t>(id)))
         throw Error(ErrorKind::usage, "remove_channels", "channel {} may not be removed: {}", static_cast<int64_t>(id),
                     map_.sets.reason(static_cast<int64_t>(id)));
+    for (const auto& node : graph_.nodes)
+      for (const auto& output : node.outputs) check_some_left(node, output);
     slice_parameters();
     for (auto& node : result_.nodes) rewrite(node);
     return remove_unused(std::move(result_));
@@ -26,6 +28,13 @@ class Removal {
 
  private:
   bool is_kept(int64_t id) const { return id == kUnlabelled || !removed_.contains(ChannelId{id}); }
+
+  // A part of a Split, or what a Slice takes, may be all of it removed while its producer keeps others.
+  void check_some_left(const Node& node, const std::string& value) const {
+    const at::Tensor keep = keep_mask(map_, value, removed_);
+    if (keep.defined() && !keep.any().item<bool>())
+      throw Error(ErrorKind::shape, describe(node), "no channel of its output '{}' would be left", value);
+  }
 
   // Every use of a parameter is sliced as its slots say; equal slices of one tensor are made once. The first slice
   // keeps the tensor's name, others (readers that disagree) get names of their own.
