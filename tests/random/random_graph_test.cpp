@@ -40,6 +40,20 @@ void expect_near(const Outputs& found, const Outputs& expected, double tolerance
   }
 }
 
+// How far rounding of the input alone moves the outputs: where that is much, no two programs need agree.
+bool well_conditioned(const Graph& graph, const Outputs& inputs, const Outputs& outputs) {
+  const Graph exact = cast(graph, at::kDouble);
+  const at::Tensor x = inputs[0].to(at::kDouble);
+  const Outputs near = forward(exact, {{x}}).outputs, moved = forward(exact, {{x * (1 + 3e-7)}}).outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const double scale = std::max(1e-30, near[i].abs().max().item<double>());
+    const double apart = std::max((moved[i] - near[i]).abs().max().item<double>(),
+                                  (outputs[i].to(at::kDouble) - near[i]).abs().max().item<double>());
+    if (apart > 1e-5 * scale) return false;
+  }
+  return true;
+}
+
 // Some channels of every group, never all of them.
 std::set<ChannelId> some_channels(const ChannelMap& map, Random& random) {
   std::set<ChannelId> removed;
@@ -90,7 +104,7 @@ TEST(RandomGraphs, HoldWhatMustHold) {
   const at::NoGradGuard no_grad;
   const uint64_t first = number("PARE_RANDOM_SEED", 1), count = number("PARE_RANDOM_GRAPHS", 200);
   const char* directory = std::getenv("PARE_RANDOM_OUT");
-  uint64_t pruned = 0, nodes = 0;
+  uint64_t pruned = 0, nodes = 0, unstable = 0;
   std::map<std::string, int> operators;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -99,7 +113,9 @@ TEST(RandomGraphs, HoldWhatMustHold) {
       const auto inputs = random_inputs(graph, 2, seed);
       const Outputs outputs = forward(graph, inputs).outputs;
       const int64_t opset = 11 + static_cast<int64_t>(seed % 11);
-      if (directory != nullptr) store(directory, seed, graph, inputs, outputs, opset);
+      const bool stable = well_conditioned(graph, inputs, outputs);
+      unstable += stable ? 0 : 1;
+      if (directory != nullptr && stable) store(directory, seed, graph, inputs, outputs, opset);
       const std::string bytes = to_onnx_bytes(graph, {.opset = opset});
       const Graph again = read_onnx_bytes(std::as_bytes(std::span(bytes)), "random");
       expect_near(forward(again, inputs).outputs, outputs, 1e-6, "read back");
@@ -113,7 +129,7 @@ TEST(RandomGraphs, HoldWhatMustHold) {
     if (::testing::Test::HasFatalFailure()) return;
   }
   std::cout << count << " graphs, " << nodes << " nodes of " << operators.size() << " operators, " << pruned
-            << " pruned\n";
+            << " pruned, " << unstable << " too sensitive to rounding to be compared\n";
   EXPECT_GE(pruned, count / 4);
 }
 
