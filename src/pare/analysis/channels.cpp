@@ -122,9 +122,9 @@ class ChannelAnalysis {
         const at::Tensor rows = ids.movedim(best, 0).reshape({ids.size(best), -1}).contiguous();
         for (int64_t r = 0; r < rows.size(0); ++r)
           for (int64_t k = 1; k < rows.size(1); ++k)
-            map_.sets.unite(rows.data_ptr<int64_t>()[r * rows.size(1)], rows.data_ptr<int64_t>()[r * rows.size(1) + k],
-                            "it is tied to a part that is not a channel");
-        changed = true;
+            changed |= map_.sets.unite(rows.data_ptr<int64_t>()[r * rows.size(1)],
+                                       rows.data_ptr<int64_t>()[r * rows.size(1) + k],
+                                       "it is tied to a part that is not a channel");
       }
     }
   }

@@ -24,22 +24,25 @@ int64_t ChannelSets::find(int64_t id) const {
   return id;
 }
 
-void ChannelSets::unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled) {
+bool ChannelSets::unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled) {
   a = find(a);
   b = find(b);
-  if (a == b) return;
+  if (a == b) return false;
   if (a == kUnlabelled || b == kUnlabelled) return freeze(std::max(a, b), reason_if_unlabelled);
   if (b < a) std::swap(a, b);  // the oldest id represents the set
   parent_[static_cast<size_t>(b)] = a;
   auto& reason = reason_[static_cast<size_t>(a)];
   if (reason.empty()) reason = reason_[static_cast<size_t>(b)];
+  return true;
 }
 
-void ChannelSets::freeze(int64_t id, const std::string& why) {
+bool ChannelSets::freeze(int64_t id, const std::string& why) {
   id = find(id);
-  if (id == kUnlabelled) return;
+  if (id == kUnlabelled) return false;
   auto& reason = reason_[static_cast<size_t>(id)];
-  if (reason.empty()) reason = why;
+  if (!reason.empty()) return false;
+  reason = why;
+  return true;
 }
 
 bool ChannelSets::frozen(int64_t id) const { return id == kUnlabelled || !reason(id).empty(); }

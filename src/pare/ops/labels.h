@@ -43,8 +43,9 @@ class ChannelSets {
   // `count` new ids made by node `origin`, as a consecutive range; returns the first.
   int64_t make(int64_t count, size_t origin);
   int64_t find(int64_t id) const;  // the representative; kUnlabelled stays
-  void unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled);
-  void freeze(int64_t id, const std::string& reason);
+  // Both say whether anything is different afterwards.
+  bool unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled);
+  bool freeze(int64_t id, const std::string& reason);
   bool frozen(int64_t id) const;
   const std::string& reason(int64_t id) const;  // empty when not frozen
   size_t origin(int64_t id) const { return origin_[static_cast<size_t>(id)]; }
