@@ -23,9 +23,11 @@ struct Empty {
 
 // True for the channels of the group that no reader gives any weight.
 at::Tensor unread_channels(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
-  at::Tensor weight = at::zeros({static_cast<int64_t>(group.channels.size())}, at::kDouble);
+  const auto channels = static_cast<int64_t>(group.channels.size());
+  if (group.consumers.empty()) return at::zeros({channels}, at::kBool);
+  at::Tensor weight = at::zeros({channels}, at::kDouble);
   for (const size_t s : group.consumers) weight += rows_by_channel(graph, group, map.slots[s]).norm(1, {1});
-  return (weight == 0).logical_and(at::tensor(group.consumers.empty() ? 0 : 1).to(at::kBool));
+  return weight == 0;
 }
 
 // What channels give whose filter is zero; not a number for the others.

@@ -139,6 +139,14 @@ void check_dataset(Dataset& dataset) {
   fill_channels(dataset.std, dataset.channels(), "std");
 }
 
+Dataset samples_at(const Dataset& data, const at::Tensor& places) {
+  Dataset result = data;
+  result.images = data.images.index_select(0, places);
+  result.labels = data.labels.index_select(0, places);
+  if (data.masks.defined()) result.masks = data.masks.index_select(0, places);
+  return result;
+}
+
 Dataset load_dataset(const DataOptions& options) {
   const auto [name, directory] = split_data_name(options.data);
   const bool segmentation = options.split == "segmentation" && name == "voc";

@@ -39,6 +39,9 @@ struct Dataset {
   int64_t width() const { return images.size(3); }
 };
 
+// The samples at these places, int64 [n].
+Dataset samples_at(const Dataset& data, const at::Tensor& places);
+
 struct DataOptions {
   std::string data;               // what to load, as above
   std::string split = "train";    // train or test; voc: also segmentation

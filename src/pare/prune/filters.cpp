@@ -177,19 +177,18 @@ at::Tensor folded_rows(const Graph& graph, const ChannelGroup& group, const Usag
 
 }  // namespace
 
-at::Tensor GroupFilters::vectors() const {
-  if (!single()) return weight;
-  if (depthwise.defined()) return (weight.unsqueeze(2) * depthwise.unsqueeze(1)).flatten(1);
-  return norm ? weight : folded();
+at::Tensor GroupFilters::rows() const {
+  return depthwise.defined() ? (weight.unsqueeze(2) * depthwise.unsqueeze(1)).flatten(1) : weight;
 }
+
+at::Tensor GroupFilters::vectors() const { return !single() || depthwise.defined() || norm ? rows() : folded(); }
 
 at::Tensor GroupFilters::folded() const {
   if (!single()) return weight;
-  const at::Tensor rows = depthwise.defined() ? (weight.unsqueeze(2) * depthwise.unsqueeze(1)).flatten(1) : weight;
-  if (!norm) return at::cat({rows, bias.unsqueeze(1)}, 1);
+  if (!norm) return at::cat({rows(), bias.unsqueeze(1)}, 1);
   const at::Tensor scale = norm->gamma / norm->sigma;
   const at::Tensor shift = scale * (bias - norm->mean) + norm->beta;
-  return at::cat({rows * scale.unsqueeze(1), shift.unsqueeze(1)}, 1);
+  return at::cat({rows() * scale.unsqueeze(1), shift.unsqueeze(1)}, 1);
 }
 
 GroupFilters group_filters(const Graph& graph, const ChannelMap& map, const ChannelGroup& group, at::ScalarType type) {

@@ -32,10 +32,12 @@ struct GroupFilters {
   std::function<at::Tensor(const at::Tensor&)> activation;
 
   bool single() const { return !layer.empty(); }
+  // [channels, d]: the weight; the outer product with the depthwise filter where there is one.
+  at::Tensor rows() const;
   // double [channels, d + 1]: the rows as the batch norm scales them, then the bias
   at::Tensor folded() const;
-  // What the papers rank and compare: the filter, with its bias appended where no batch norm takes it away; outer
-  // product of the pointwise and the depthwise filter where there is one.
+  // What the papers rank and compare: the rows, with the bias appended where no batch norm and no depthwise layer
+  // takes it away.
   at::Tensor vectors() const;
 };
 // `type` is that of `weight` where one layer makes the channels; double elsewhere.

@@ -307,8 +307,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
   if (options.max_drop >= 0 && options.data.data.empty())
     throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
-  BudgetOptions budget;
-  if (!options.empty || options.channels >= 0 || options.params >= 0 || options.macs >= 0) budget = options.budget();
+  BudgetOptions budget = options.budget();
   const double whole = budget.ratio;
   Pruner pruner(options, shapes);
   const std::optional<Dataset> data =

@@ -39,12 +39,7 @@ DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
   const auto part = [&](int64_t begin, int64_t end) {
     std::vector<int64_t> chosen(order.begin() + begin, order.begin() + end);
     std::sort(chosen.begin(), chosen.end());
-    const at::Tensor index = at::tensor(chosen);
-    Dataset result = data;
-    result.images = data.images.index_select(0, index);
-    result.labels = data.labels.index_select(0, index);
-    if (data.masks.defined()) result.masks = data.masks.index_select(0, index);
-    return result;
+    return samples_at(data, at::tensor(chosen));
   };
   if (count == 0) return {data, {}};
   return {part(count, data.size()), part(0, count)};

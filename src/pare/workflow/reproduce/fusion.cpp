@@ -231,13 +231,6 @@ void finetuning_table(Reproduction& table) {
   }
 }
 
-Dataset chosen(const Dataset& data, const at::Tensor& which) {
-  Dataset part = data;
-  part.images = data.images.index_select(0, which);
-  part.labels = data.labels.index_select(0, which);
-  return part;
-}
-
 // Numbers of [0, 1) for every image, by the seed.
 at::Tensor draws(int64_t count, uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -264,14 +257,14 @@ void skill_table(Reproduction& table) {
   const DataChoice data{.data = plan.data, .limit = test_images(table)};
   const std::string title = fmt::format("skill transfer, {}, {} epochs", plan.data, plan.training.train.epochs);
   Lazy<std::vector<Graph>> models([&] {
-    const Dataset whole = DataChoice{.data = plan.data, .split = "train", .limit = plan.limit}.load({});
+    const Dataset whole = training_data(plan);
     const at::Tensor special = whole.labels == kSkill;
     const at::Tensor tenth = draws(whole.size(), table.options().seed) < 0.1;
     TrainingPlan other = plan;
     other.seed = 1;
     return std::vector<Graph>{
-        table.train(plan, chosen(whole, where_true(special.logical_or(tenth)))),
-        table.train(other, chosen(whole, where_true(special.logical_not().logical_and(tenth.logical_not()))))};
+        table.train(plan, samples_at(whole, where_true(special.logical_or(tenth)))),
+        table.train(other, samples_at(whole, where_true(special.logical_not().logical_and(tenth.logical_not()))))};
   });
   table.rows({{.table = title, .what = "the specialist"},
               {.table = title, .what = "the generalist"},
@@ -302,14 +295,14 @@ void federated_table(Reproduction& table) {
     const std::string title = fmt::format("four clients with different classes, {}, {}", plan.data,
                                           together ? "one initialisation" : "each its own initialisation");
     Lazy<Round> clients([&] {
-      const Dataset whole = DataChoice{.data = plan.data, .split = "train", .limit = plan.limit}.load({});
+      const Dataset whole = training_data(plan);
       // Half of the images go to the client of their class, the others to anyone.
       const at::Tensor anyone = at::floor(draws(whole.size(), table.options().seed + 1) * kClients);
       const at::Tensor own = at::floor(whole.labels.to(at::kDouble) * (0.1 * kClients));
       const at::Tensor client = at::where(draws(whole.size(), table.options().seed + 2) < 0.5, own, anyone);
       Round round;
       for (int64_t i = 0; i < kClients; ++i) {
-        const Dataset part = chosen(whole, where_true(client == static_cast<double>(i)));
+        const Dataset part = samples_at(whole, where_true(client == static_cast<double>(i)));
         TrainingPlan own_plan = plan;
         own_plan.seed = together ? 0 : static_cast<uint64_t>(i);
         round.models.push_back(table.train(own_plan, part));

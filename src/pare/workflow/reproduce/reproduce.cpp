@@ -111,13 +111,9 @@ fs::path Reproduction::checkpoint(const std::string& name) const {
   throw Error(ErrorKind::file, name, "is not in {}; --checkpoints names a directory", fmt::join(looked, ", "));
 }
 
-namespace {
-
 Dataset training_data(const TrainingPlan& plan) {
   return DataChoice{.data = plan.data, .split = "train", .limit = plan.limit}.load({});
 }
-
-}  // namespace
 
 Graph Reproduction::train(const TrainingPlan& plan) const { return train(plan, training_data(plan)); }
 

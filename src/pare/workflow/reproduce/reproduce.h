@@ -80,6 +80,9 @@ struct TrainingPlan {
   uint64_t seed = 0;         // added to that of the reproduction
 };
 
+// The images that it trains on.
+Dataset training_data(const TrainingPlan& plan);
+
 class Reproduction {
  public:
   Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);

@@ -90,9 +90,7 @@ struct Found {
 class HighestSparsity {
  public:
   HighestSparsity(Reproduction& table, const TicketSubject& subject)
-      : table_(table), subject_(subject), data_([&] {
-          return DataChoice{.data = subject_.plan.data, .split = "train", .limit = subject_.plan.limit}.load({});
-        }) {}
+      : table_(table), subject_(subject), data_([&] { return training_data(subject_.plan); }) {}
 
   void rows(const std::vector<Sweep>& sweeps) {
     table_.row({.table = subject_.title(), .what = "dense"}, [&] {
@@ -135,9 +133,11 @@ class HighestSparsity {
 
   // As many epochs as any method has in all.
   double dense_accuracy(uint64_t seed) {
+    const auto [known, is_new] = dense_.try_emplace(seed);
+    if (!is_new) return known->second;
     TrainingPlan whole = plan(seed);
     whole.training.train.epochs += subject_.finetune;
-    return accuracy(table_.train(whole, data_.get()));
+    return known->second = accuracy(table_.train(whole, data_.get()));
   }
 
   // The largest sparsity that keeps the accuracy; 0 with the dense accuracy when none does.
@@ -173,6 +173,7 @@ class HighestSparsity {
   Reproduction& table_;
   TicketSubject subject_;
   Lazy<Dataset> data_;
+  std::map<uint64_t, double> dense_;  // accuracy by seed
 };
 
 std::vector<Sweep> sweeps(const Reproduction& table, const TicketSubject& subject, const SparsityFigures& published,
@@ -188,8 +189,8 @@ std::vector<Sweep> sweeps(const Reproduction& table, const TicketSubject& subjec
     all.push_back({"slimming, channels removed", kNoFigure, each_sparsity("slimming", list({0.3, 0.5, 0.7, 0.8}))});
   if (!with_gates) return all;
   all.push_back({"L0, gates by SGD", published.l0, each(list({1e-5}), gates, 1.0, false)});
-  all.push_back(
-      {"L0, gates by Adam, lambda swept", kNoFigure, each(list({1e-5, 2e-5, 4e-5}), gates, subject.mask_rate / 40, true)});
+  all.push_back({"L0, gates by Adam, lambda swept", kNoFigure,
+                 each(list({1e-5, 2e-5, 4e-5}), gates, subject.mask_rate / 40, true)});
   return all;
 }
 
@@ -262,7 +263,7 @@ void ticket_table(Reproduction& table) {
   const std::string title = fmt::format("tickets: {}, {} images of {}, {} epochs a round", subject.plan.arch,
                                         subject.plan.limit, subject.plan.data, subject.plan.training.train.epochs);
   const auto searched = [&](const char* method, int64_t rounds, std::vector<double> s_init) {
-    const Dataset data = DataChoice{.data = subject.plan.data, .split = "train", .limit = subject.plan.limit}.load({});
+    const Dataset data = training_data(subject.plan);
     SparsifyOptions options;
     options.method = method;
     options.s_init = std::move(s_init);
