@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "pare/core/error.h"
 #include "pare/fuse/compensate_by_transport.h"
 #include "pare/passes/remove_channels.h"
@@ -63,6 +65,11 @@ Compensated by_fusion(const Graph& graph, const ChannelMap& map, const std::set<
   return result;
 }
 
+// A finite sum has finite terms; one that is not may have overflowed.
+bool all_finite(const at::Tensor& tensor) {
+  return std::isfinite(tensor.sum().item<double>()) || at::isfinite(tensor).all().item<bool>();
+}
+
 Compensated by_regression(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
                           const CompensateOptions& options, const std::vector<at::Tensor>& inputs) {
   if (inputs.empty()) throw Error(ErrorKind::usage, "--compensate", "the method needs images");
@@ -84,8 +91,8 @@ Compensated compensate(const Graph& graph, const ChannelMap& map, const std::set
                        : method.fuse != nullptr ? by_fusion(graph, map, removed, method)
                                                 : by_regression(graph, map, removed, options, inputs);
   for (const auto& [name, tensor] : result.graph.tensors)
-    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>() &&
-        (!graph.is_constant(name) || at::isfinite(graph.tensor(name)).all().item<bool>()))
+    if (tensor.is_floating_point() && !all_finite(tensor) &&
+        (!graph.is_constant(name) || all_finite(graph.tensor(name))))
       throw Error(ErrorKind::failed, name, "the compensation '{}' gave values that are not finite", method.name);
   return result;
 }

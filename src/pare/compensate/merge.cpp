@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "pare/analysis/layers.h"
 #include "pare/passes/remove_channels.h"
@@ -19,7 +20,10 @@ MergeProblem merge_problem(const Graph& graph, const ChannelMap& map, const Chan
 
 at::Tensor identity_merge(const MergeProblem& problem) {
   const auto channels = static_cast<int64_t>(problem.group.channels.size());
-  return at::eye(channels, at::kDouble).index_select(1, at::tensor(problem.kept, at::kLong));
+  at::Tensor Z = at::zeros({channels, static_cast<int64_t>(problem.kept.size())}, at::kDouble);
+  auto entry = Z.accessor<double, 2>();
+  for (size_t k = 0; k < problem.kept.size(); ++k) entry[problem.kept[k]][static_cast<int64_t>(k)] = 1;
+  return Z;
 }
 
 namespace {
@@ -40,16 +44,35 @@ std::vector<std::vector<int64_t>> occurrences(const Slot& slot, const ChannelGro
   return places;
 }
 
-// Zᵀ·rows, of the rows' type; where a row of Z has one number at most, as merging makes it, each row is scaled and
-// added in its place.
+// Zᵀ·rows, of the rows' type. Where a row of Z has one number at most, as merging makes it, rows are taken as they are
+// and those that have another to go to are scaled and added there.
 at::Tensor fold_rows(const at::Tensor& Z, const at::Tensor& rows) {
-  const at::Tensor used = Z != 0;
-  if (used.sum(1).max().item<int64_t>() > 1) return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type());
-  const auto [scale, place] = at::where(used, Z.abs(), at::zeros_like(Z)).max(1);
-  const at::Tensor taken = at::nonzero(scale).squeeze(1);
-  const at::Tensor factor = Z.gather(1, place.unsqueeze(1)).index_select(0, taken).to(rows.scalar_type());
-  at::Tensor result = at::zeros({Z.size(1), rows.size(1)}, rows.options());
-  return result.index_add_(0, place.index_select(0, taken), rows.index_select(0, taken) * factor);
+  std::vector<int64_t> own(static_cast<size_t>(Z.size(1)), -1);  // the row that a column takes unscaled
+  std::vector<int64_t> added;
+  std::vector<int64_t> to;
+  std::vector<double> scale;
+  const auto entry = Z.accessor<double, 2>();
+  for (int64_t r = 0; r < Z.size(0); ++r) {
+    bool found = false;
+    for (int64_t k = 0; k < Z.size(1); ++k) {
+      if (entry[r][k] == 0) continue;
+      if (std::exchange(found, true)) return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type());
+      if (int64_t& row = own[static_cast<size_t>(k)]; entry[r][k] == 1 && row < 0) {
+        row = r;
+        continue;
+      }
+      added.push_back(r);
+      to.push_back(k);
+      scale.push_back(entry[r][k]);
+    }
+  }
+  if (std::find(own.begin(), own.end(), -1) != own.end())
+    return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type());
+  const auto list = [](const std::vector<int64_t>& v) { return at::tensor(v, at::kLong); };
+  at::Tensor result = rows.index_select(0, list(own));
+  if (added.empty()) return result;
+  const at::Tensor factor = at::tensor(scale, at::kDouble).to(rows.scalar_type()).unsqueeze(1);
+  return result.index_add_(0, list(to), rows.index_select(0, list(added)) * factor);
 }
 
 class MergeFold {

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "pare/prune/filters.h"
 
@@ -10,45 +13,65 @@ namespace pare {
 
 namespace {
 
-// A number that no real distance reaches: stands for a candidate that must not be taken.
-constexpr double kNever = 1e30;
-
-// scale [R, K] and distance [R, K] of every pair (removed, kept).
-struct Pairs {
-  at::Tensor cosine;
-  at::Tensor scale;
-  at::Tensor distance;
+// How removed filter 1 would be taken over by a kept filter 2.
+struct Pair {
+  double cosine = 0;
+  double scale = 0;  // S
+  double bias = 0;  // |B|/S; not finite where γ = 0 makes a constant channel, which can neither take over nor be taken
 };
 
-Pairs with_batch_norm(const Pairs& plain, const NormParameters& norm, const at::Tensor& R, const at::Tensor& K,
-                      const MostSimOptions& options) {
-  const auto removed = [&](const at::Tensor& x) { return x.index_select(0, R).unsqueeze(1); };
-  const auto kept = [&](const at::Tensor& x) { return x.index_select(0, K).unsqueeze(0); };
-  const at::Tensor g1 = removed(norm.gamma), g2 = kept(norm.gamma), b1 = removed(norm.beta), b2 = kept(norm.beta);
-  const at::Tensor m1 = removed(norm.mean), m2 = kept(norm.mean);
-  const at::Tensor s = plain.scale;
-  Pairs pairs = plain;
-  at::Tensor B;
-  if (options.as_published) {
-    const at::Tensor v1 = removed(norm.sigma.square()), v2 = kept(norm.sigma.square());
-    pairs.scale = s * (g2 / g1) * (v1 / v2);
-    B = (g2 / v2) * (s * (m1 - v1 * b1 / g1) - m2) + b2;
-  } else {
-    const at::Tensor s1 = removed(norm.sigma), s2 = kept(norm.sigma);
-    const at::Tensor sign = at::sign(g1 * g2);
-    pairs.cosine = plain.cosine * sign;
-    pairs.scale = s * sign * (g1 / g2) * (s2 / s1);
-    B = (g1 / s1) * (s * sign * (m2 - s2 * b2 / g2) - m1) + b1;
+// Batch norms as numbers to read, a channel each.
+struct Norm {
+  explicit Norm(const NormParameters& norm) : gamma(norm.gamma), beta(norm.beta), mean(norm.mean), sigma(norm.sigma) {}
+
+  // The pair behind the batch norm, from the pair before it.
+  Pair behind(const Pair& before, int64_t n1, int64_t n2, bool as_published) const {
+    const double g1 = gamma[n1], g2 = gamma[n2], b1 = beta[n1], b2 = beta[n2], m1 = mean[n1], m2 = mean[n2];
+    const double s1 = sigma[n1], s2 = sigma[n2], s = before.scale;
+    if (as_published) {
+      const double v1 = s1 * s1, v2 = s2 * s2;
+      const double S = s * (g2 / g1) * (v1 / v2);
+      const double B = (g2 / v2) * (s * (m1 - v1 * b1 / g1) - m2) + b2;
+      return {before.cosine, S, std::abs(B) / S};
+    }
+    const double sign = g1 * g2 < 0 ? -1 : 1;
+    const double S = s * sign * (g1 / g2) * (s2 / s1);
+    const double B = (g1 / s1) * (s * sign * (m2 - s2 * b2 / g2) - m1) + b1;
+    return {before.cosine * sign, S, std::abs(B) / S};
   }
-  // γ = 0 makes a constant channel: it can neither take over nor be taken over.
-  const at::Tensor usable = at::isfinite(pairs.scale).logical_and(at::isfinite(B)).logical_and(pairs.scale != 0);
-  at::Tensor bias = at::where(usable, B.abs() / pairs.scale, at::full_like(B, kNever));
-  const at::Tensor low = bias.amin({1}, true);
-  const at::Tensor high = at::where(usable, bias, low).amax({1}, true);
-  bias = (bias - low) / at::where(high > low, high - low, at::ones_like(low));
-  pairs.distance = options.lambda * (1 - pairs.cosine) + (1 - options.lambda) * bias;
-  pairs.distance = at::where(usable, pairs.distance, at::full_like(B, kNever));
-  return pairs;
+
+ private:
+  // Keeps its tensor.
+  struct Values {
+    explicit Values(const at::Tensor& x) : tensor(x.to(at::kDouble).contiguous()), at(tensor.data_ptr<double>()) {}
+    double operator[](int64_t i) const { return at[i]; }
+    at::Tensor tensor;
+    const double* at;
+  };
+  Values gamma, beta, mean, sigma;
+};
+
+bool usable(const Pair& pair) { return std::isfinite(pair.scale) && pair.scale != 0 && std::isfinite(pair.bias); }
+
+// The place of the nearest kept filter by λ (1 − cos) + (1 − λ) |B|/S, the latter scaled to 0…1; −1 for none.
+int64_t nearest(const std::vector<Pair>& pairs, double lambda) {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  for (const Pair& pair : pairs) {
+    if (!usable(pair)) continue;
+    low = std::min(low, pair.bias);
+    high = std::max(high, pair.bias);
+  }
+  const double range = high > low ? high - low : 1;
+  int64_t best = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t k = 0; k < pairs.size(); ++k) {
+    if (!usable(pairs[k])) continue;
+    const double distance = lambda * (1 - pairs[k].cosine) + (1 - lambda) * (pairs[k].bias - low) / range;
+    if (!(distance < least)) continue;
+    least = distance;
+    best = static_cast<int64_t>(k);
+  }
+  return best;
 }
 
 }  // namespace
@@ -56,30 +79,30 @@ Pairs with_batch_norm(const Pairs& plain, const NormParameters& norm, const at::
 Merge most_sim(const MergeProblem& problem, const MostSimOptions& options) {
   Merge merge{.Z = identity_merge(problem)};
   const GroupFilters filters = group_filters(problem.graph, problem.map, problem.group, at::kFloat);
-  const at::Tensor R = at::tensor(problem.removed, at::kLong);
-  const at::Tensor K = at::tensor(problem.kept, at::kLong);
   // In single precision, which is what weights carry.
   const at::Tensor vectors = filters.vectors().to(at::kFloat);
   const at::Tensor norms = vectors.norm(2, {1}).to(at::kDouble);
-  const at::Tensor removed = norms.index_select(0, R).unsqueeze(1), kept = norms.index_select(0, K).unsqueeze(0);
-  Pairs pairs;
-  const at::Tensor products = at::mm(vectors.index_select(0, R), vectors.index_select(0, K).t());
-  // A filter of zeros has no direction: it is at right angles to all.
-  pairs.cosine = at::nan_to_num(products / (removed * kept), 0, 0, 0);
-  pairs.scale = removed / kept;
-  pairs.distance = 1 - pairs.cosine;
-  if (filters.norm) pairs = with_batch_norm(pairs, *filters.norm, R, K, options);
-  const at::Tensor nearest = std::get<1>(pairs.distance.min(1));
-  const auto chosen = [&](const at::Tensor& x) { return x.gather(1, nearest.unsqueeze(1)).squeeze(1).contiguous(); };
-  const at::Tensor cosine = chosen(pairs.cosine), scale = chosen(pairs.scale), distance = chosen(pairs.distance);
+  const auto rows = [&](const std::vector<int64_t>& places) {
+    return vectors.index_select(0, at::tensor(places, at::kLong));
+  };
+  const at::Tensor products = at::mm(rows(problem.removed), rows(problem.kept).t());
+  const auto product = products.accessor<float, 2>();
+  const double* length = norms.data_ptr<double>();
+  const std::optional<Norm> norm = filters.norm ? std::optional<Norm>(*filters.norm) : std::nullopt;
   auto Z = merge.Z.accessor<double, 2>();
+  std::vector<Pair> pairs(problem.kept.size());
   for (size_t r = 0; r < problem.removed.size(); ++r) {
-    const double s = scale.data_ptr<double>()[r];
-    // A filter of zeros, removed or kept, has no direction: nothing is merged.
-    if (!(cosine.data_ptr<double>()[r] >= options.threshold) || !std::isfinite(s) || s == 0 ||
-        distance.data_ptr<double>()[r] >= kNever)
-      continue;
-    Z[problem.removed[r]][nearest.data_ptr<int64_t>()[r]] = s;
+    const int64_t n1 = problem.removed[r];
+    for (size_t k = 0; k < pairs.size(); ++k) {
+      const int64_t n2 = problem.kept[k];
+      const double cosine = product[static_cast<int64_t>(r)][static_cast<int64_t>(k)] / (length[n1] * length[n2]);
+      // A filter of zeros has no direction: it is at right angles to all, and its scale makes it unusable.
+      const Pair before{.cosine = std::isfinite(cosine) ? cosine : 0, .scale = length[n1] / length[n2]};
+      pairs[k] = norm ? norm->behind(before, n1, n2, options.as_published) : before;
+    }
+    const int64_t best = nearest(pairs, norm ? options.lambda : 1);
+    if (best < 0 || !(pairs[static_cast<size_t>(best)].cosine >= options.threshold)) continue;
+    Z[n1][best] = pairs[static_cast<size_t>(best)].scale;
     ++merge.merged;
   }
   if (merge.merged == 0) merge.reason = "no removed filter is similar enough to a kept one";

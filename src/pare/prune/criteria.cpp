@@ -37,6 +37,11 @@ Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at:
 
 namespace {
 
+// In single precision, which is what weights carry.
+at::Tensor vectors_of(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
+  return group_filters(graph, map, group, at::kFloat).vectors().to(at::kFloat);
+}
+
 // Which batch norms scale the channels: input 1 of a BatchNormalization, wherever the channels pass one.
 at::Tensor batch_norm_scales(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
   at::Tensor sum;
@@ -70,8 +75,8 @@ at::Tensor importance(const Graph& graph, const ChannelMap& map, const ChannelGr
   const auto channels = static_cast<int64_t>(group.channels.size());
   at::Tensor scores;
   switch (options.criterion) {
-    case Criterion::l1: scores = group_filters(graph, map, group).vectors().norm(1, {1}); break;
-    case Criterion::l2: scores = group_filters(graph, map, group).vectors().norm(2, {1}); break;
+    case Criterion::l1: scores = vectors_of(graph, map, group).abs().sum(1).to(at::kDouble); break;
+    case Criterion::l2: scores = vectors_of(graph, map, group).norm(2, {1}).to(at::kDouble); break;
     case Criterion::gm: {
       const at::Tensor filters = group_filters(graph, map, group).vectors();
       scores = at::cdist(filters, filters, 2, /*compute_mode=*/2).sum(1);
