@@ -173,13 +173,28 @@ TEST(Nmf, NeverRaisesTheError) {
   at::Tensor Y = at::rand({12, 4}, at::kDouble), Z = at::rand({4, 9}, at::kDouble);
   double before = 1e300;
   for (int i = 0; i < 20; ++i) {
-    factorize_nonnegative(W, Y, Z, 1);
+    factorize_nonnegative(W, Y, Z, {.iterations = 1});
     const double error = (W - at::mm(Y, Z)).norm().item<double>();
     EXPECT_LE(error, before + 1e-12);
     before = error;
   }
   EXPECT_GE(Y.min().item<double>(), 0);
   EXPECT_GE(Z.min().item<double>(), 0);
+}
+
+TEST(Nmf, StopsWhereUpdatesNoLongerHelp) {
+  at::manual_seed(4);
+  const at::Tensor left = at::rand({12, 3}, at::kDouble), right = at::rand({3, 9}, at::kDouble);
+  const at::Tensor W = at::mm(left, right);
+  at::Tensor Y = at::rand({12, 3}, at::kDouble), Z = at::rand({3, 9}, at::kDouble);
+  const double before = (W - at::mm(Y, Z)).square().sum().item<double>();
+  const int64_t made = factorize_nonnegative(W, Y, Z, {.iterations = 5000, .tolerance = 1e-6});
+  EXPECT_LT(made, 5000);
+  EXPECT_GT(made, 10);
+  EXPECT_LT((W - at::mm(Y, Z)).square().sum().item<double>(), 1e-3 * before);
+  const double then = (W - at::mm(Y, Z)).square().sum().item<double>();
+  factorize_nonnegative(W, Y, Z, {.iterations = 10, .tolerance = 0});
+  EXPECT_LT(then - (W - at::mm(Y, Z)).square().sum().item<double>(), 1e-5 * before);
 }
 
 // The spec's closed form for ReLU: c_0 = mΦ(a) + sφ(a), c_1 = sΦ(a), c_k = sφ(a) He_{k−2}(−a)/√k!, a = m/s.

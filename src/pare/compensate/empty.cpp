@@ -33,7 +33,7 @@ at::Tensor unread_channels(const Graph& graph, const ChannelMap& map, const Chan
 // What channels give whose filter is zero; not a number for the others.
 at::Tensor constant_values(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
   const auto channels = static_cast<int64_t>(group.channels.size());
-  const at::Tensor none = at::full({channels}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  at::Tensor none = at::full({channels}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
   const GroupFilters filters = group_filters(graph, map, group);
   if (!filters.single() || filters.depthwise.defined()) return none;
   at::Tensor value = filters.folded().select(1, -1);  // the bias, as a batch norm leaves it

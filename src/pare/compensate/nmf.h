@@ -8,12 +8,13 @@
 namespace pare {
 
 struct NmfOptions {
-  int64_t iterations = 200;
+  int64_t iterations = 200;  // at most
+  double tolerance = 1e-4;  // stops where ten updates lower ‖W − YZ‖² by less than this part of what it was at first
 };
 
 Merge nmf(const MergeProblem& problem, const NmfOptions& options);
 
-// Y [d, k] and Z [k, n] updated in turns from where they stand; ‖W − YZ‖ never rises.
-void factorize_nonnegative(const at::Tensor& W, at::Tensor& Y, at::Tensor& Z, int64_t iterations);
+// Y [d, k] and Z [k, n] updated in turns from where they stand; ‖W − YZ‖ never rises. Returns the updates made.
+int64_t factorize_nonnegative(const at::Tensor& W, at::Tensor& Y, at::Tensor& Z, const NmfOptions& options);
 
 }  // namespace pare

@@ -135,7 +135,7 @@ struct Loader::State {
   }
 
   at::Tensor transformed(const at::Tensor& bytes, Random& random) {
-    const auto out = options.transform(bytes, random).contiguous();
+    at::Tensor out = options.transform(bytes, random).contiguous();
     if (out.sizes() != bytes.sizes() || out.scalar_type() != at::kByte)
       throw Error(ErrorKind::shape, "transform", "made {} {} of uint8 {}", c10::toString(out.scalar_type()),
                   fmt::join(out.sizes(), "x"), fmt::join(bytes.sizes(), "x"));

@@ -22,8 +22,6 @@ class Alone : public ProcessGroup {
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> join_by_gloo(const RankPlace& place);  // dist/gloo.cpp
-
 std::unique_ptr<ProcessGroup> join(const RankPlace& place) {
   if (place.size == 1) return std::make_unique<Alone>();
   return join_by_gloo(place);

@@ -44,8 +44,9 @@ class ProcessGroup {
   virtual void leave(const std::string& reason) = 0;
 };
 
-// Size 1: a group that does nothing.
+// Size 1: a group that does nothing. More: by Gloo.
 std::unique_ptr<ProcessGroup> join(const RankPlace& place);
+std::unique_ptr<ProcessGroup> join_by_gloo(const RankPlace& place);
 // The group of a process that works by itself.
 ProcessGroup& alone();
 

@@ -157,7 +157,7 @@ at::Tensor parse_npy(const ByteSource& source) {
   std::vector<int64_t> shape = *header.shape;
   if (*header.fortran_order) std::reverse(shape.begin(), shape.end());
   const auto data = source.bytes.subspan(reader.position());
-  const at::Tensor tensor = tensor_over(source, "array", data, shape, dtype);
+  at::Tensor tensor = tensor_over(source, "array", data, shape, dtype);
   if (!*header.fortran_order) return tensor;
   std::vector<int64_t> reversed(shape.size());
   std::iota(reversed.rbegin(), reversed.rend(), 0);

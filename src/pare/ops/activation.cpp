@@ -69,9 +69,7 @@ Tensors mish(const EvalContext& context) { return {at::mish(context.in(0))}; }
 
 Tensors clip(const EvalContext& context) {
   const Tensor& x = context.in(0);
-  if (x.numel() == 0) return {x};
-  Tensor y = x;
-  if (!context.has(1) && !context.has(2)) return {y};
+  if (x.numel() == 0 || (!context.has(1) && !context.has(2))) return {x};
   c10::optional<at::Scalar> low;
   c10::optional<at::Scalar> high;
   if (context.has(1)) low = context.in(1).item();

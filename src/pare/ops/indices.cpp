@@ -7,7 +7,7 @@ namespace pare {
 at::Tensor checked_indices(const at::Tensor& indices, int64_t extent, const Node& node) {
   if (indices.is_floating_point() || indices.scalar_type() == at::kBool)
     throw Error(ErrorKind::format, describe(node), "takes indices that are not integers");
-  const at::Tensor list = indices.to(at::kLong);
+  at::Tensor list = indices.to(at::kLong);
   if (list.numel() == 0) return list;
   const int64_t low = list.min().item<int64_t>();
   const int64_t high = list.max().item<int64_t>();

@@ -137,7 +137,7 @@ void labels_parameter_times(LabelContext& context) {
 // One id per batch entry (a head of attention): everything inside an entry is united. [batch…, 1, 1]
 Tensor ids_per_batch(LabelContext& context, size_t input, const std::string& reason) {
   const Tensor& ids = context.ids(input);
-  const Tensor first = ids.narrow(-1, 0, 1).narrow(-2, 0, 1);
+  Tensor first = ids.narrow(-1, 0, 1).narrow(-2, 0, 1);
   context.unite(first.expand(ids.sizes()), ids, reason);
   return first;
 }

@@ -37,6 +37,12 @@ struct Normalized {
   double count = 0;          // values of a channel
 };
 
+// Entries of each channel, axis 1.
+double per_channel_count(const Tensor& x) {
+  const int64_t count = x.numel() / std::max<int64_t>(x.size(1), 1);
+  return static_cast<double>(count);
+}
+
 // Over the batches of all ranks: two sums, each of which is differentiated through.
 Normalized batch_norm_over_ranks(const EvalContext& context, double epsilon) {
   const Tensor& x = context.in(0);
@@ -45,8 +51,7 @@ Normalized batch_norm_over_ranks(const EvalContext& context, double epsilon) {
   Shape per_channel(static_cast<size_t>(x.dim()), 1);
   per_channel[1] = -1;
   const int64_t channels = x.size(1);
-  const auto own = static_cast<double>(x.numel() / std::max<int64_t>(channels, 1));
-  const Tensor sums = context.sum_over_ranks(at::cat({x.sum(axes), at::full({1}, own, x.options())}));
+  const Tensor sums = context.sum_over_ranks(at::cat({x.sum(axes), at::full({1}, per_channel_count(x), x.options())}));
   const auto count = sums[channels].item<double>();
   const Tensor mean = sums.narrow(0, 0, channels) / count;
   const Tensor centred = x - mean.reshape(per_channel);
@@ -61,8 +66,7 @@ Normalized batch_norm_alone(const EvalContext& context, double epsilon) {
   auto [y, mean, inverse_std] =
       at::native_batch_norm(x, context.in(1), context.in(2), Tensor(), Tensor(), true, 0, epsilon);
   const at::NoGradGuard no_grad;
-  return {y, mean, inverse_std.pow(-2) - epsilon,
-          static_cast<double>(x.numel() / std::max<int64_t>(x.size(1), 1))};
+  return {y, mean, inverse_std.pow(-2) - epsilon, per_channel_count(x)};
 }
 
 // Inputs X, scale, B, mean, var. In training the batch's own statistics normalise, and the running ones move towards

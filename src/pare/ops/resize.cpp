@@ -20,7 +20,7 @@ using Tensors = std::vector<Tensor>;
 
 std::string choice(const Node& node, const char* name, const std::string& otherwise,
                    std::initializer_list<const char*> allowed) {
-  const std::string value = node.text(name, otherwise);
+  std::string value = node.text(name, otherwise);
   if (std::ranges::find(allowed, value) == allowed.end())
     throw Error(ErrorKind::format, describe(node), "{} is '{}'", name, value);
   return value;

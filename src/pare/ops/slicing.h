@@ -1,6 +1,7 @@
 // Slice and Pad: the two operators that take from, or add to, the ends of axes.
 #pragma once
 
+#include "pare/ops/common.h"
 #include "pare/ops/op.h"
 
 namespace pare {
@@ -14,8 +15,6 @@ std::vector<at::Tensor> evaluate_pad(const EvalContext& context);
 std::vector<TensorType> infer_pad(const InferContext& context);
 void labels_pad(LabelContext& context);
 void rewrite_pad(RewriteContext& context);
-
-Cost cost_none(const CostContext& context);
 
 inline constexpr OpDef kSlice = {.type = "Slice",
                                  .since = 10,

@@ -45,9 +45,10 @@ UnitMarginals unit_marginals(const at::Tensor& a, const at::Tensor& b) {
   while (units.scale <= 2 * (m + n)) units.scale *= 2;
   if (is_uniform(a) && is_uniform(b)) {
     const int64_t divisor = std::gcd(m, n);
-    units.a.assign(static_cast<size_t>(m), n / divisor);
+    const int64_t each = n / divisor;
+    units.a.assign(static_cast<size_t>(m), each);
     units.b.assign(static_cast<size_t>(n), m / divisor);
-    units.total = static_cast<double>(m) * static_cast<double>(n / divisor);
+    units.total = static_cast<double>(m) * static_cast<double>(each);
   } else {
     const int64_t total = (int64_t{1} << 60) / units.scale;
     units.a = rounded_shares(a, total);

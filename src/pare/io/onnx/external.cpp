@@ -26,7 +26,7 @@ fs::path resolve_location(const fs::path& directory, const std::string& location
   std::error_code failed;
   const fs::path root = fs::canonical(directory, failed);
   if (failed) throw Error(ErrorKind::file, directory.string(), "cannot be read: {}", failed.message());
-  const fs::path path = fs::canonical(root / relative, failed);
+  fs::path path = fs::canonical(root / relative, failed);
   if (failed)
     throw Error(ErrorKind::file, where, "keeps its data in '{}', which cannot be read: {}", location, failed.message());
   if (!lies_within(path, root))

@@ -173,7 +173,8 @@ Graph build_graph(onnx::ModelProto& model, const std::string& file, ExternalFile
   check_made_once(graph);
   graph = absorb_constants(std::move(graph));
   graph = sort_topologically(std::move(graph));
-  graph = upgrade(std::move(graph), graph.source_opset, read_known_types(proto));
+  const int64_t opset = graph.source_opset;
+  graph = upgrade(std::move(graph), opset, read_known_types(proto));
   graph = bypass_identities(std::move(graph));
   check_captures(graph);
   verify(graph);
