@@ -18,7 +18,7 @@ at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const 
     if (const auto found = places.find(static_cast<int64_t>(id)); found != places.end())
       most = std::max(most, found->second.size());
   const at::Tensor tensor = graph.tensor(slot.tensor).to(type).movedim(slot.axis, 0);
-  const at::Tensor flat = tensor.reshape({tensor.size(0), -1});
+  at::Tensor flat = tensor.reshape({tensor.size(0), -1});
   std::vector<int64_t> index;
   for (const ChannelId id : group.channels) {
     const auto found = places.find(static_cast<int64_t>(id));

@@ -51,7 +51,7 @@ at::Tensor scaled_to(const at::Tensor& map, int64_t height, int64_t width) {
 }  // namespace
 
 at::Tensor normalized_map(const at::Tensor& map) {
-  const at::Tensor positive = map.detach().to(at::kFloat).nan_to_num(0, 0, 0).clamp_min(0);
+  at::Tensor positive = map.detach().to(at::kFloat).nan_to_num(0, 0, 0).clamp_min(0);
   if (positive.numel() == 0) return positive;
   const at::Tensor sorted = std::get<0>(positive.flatten().sort());
   const auto place = static_cast<int64_t>(std::ceil(0.995 * static_cast<double>(sorted.numel()))) - 1;

@@ -95,8 +95,9 @@ std::string curve(const LineSeries& series, size_t index, const Frame& frame, bo
 std::string legend(const LinePlot& plot) {
   std::string svg;
   for (size_t i = 0; i < plot.series.size(); ++i) {
+    const size_t line = i / 2;
     const double x = kLeft + static_cast<double>(i % 2) * kWidth / 2;
-    const double y = kTop + kHeight + 58 + kLegendLine * static_cast<double>(i / 2);
+    const double y = kTop + kHeight + 58 + kLegendLine * static_cast<double>(line);
     svg += fmt::format(
         "<g class=\"s{} d{}\"><path class=\"line\" d=\"M{} {}h26\"/>{}</g><text x=\"{}\" y=\"{}\">{}</text>\n",
         i % kColours, i / kColours % 3, x, y - 4,

@@ -27,8 +27,8 @@ Window window_of(const GradualOptions& options, int64_t steps) {
 double gradual_sparsity(const GradualOptions& options, int64_t step, int64_t steps) {
   const Window window = window_of(options, steps);
   if (step < window.first) return 0;
-  const auto passed = static_cast<double>((step - window.first) / options.every);
-  const double rest = std::max(1 - passed / static_cast<double>(window.count), 0.0);
+  const int64_t passed = (step - window.first) / options.every;
+  const double rest = std::max(1 - static_cast<double>(passed) / static_cast<double>(window.count), 0.0);
   return options.sparsity * (1 - rest * rest * rest);
 }
 

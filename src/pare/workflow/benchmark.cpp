@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "pare/exec/program.h"
@@ -36,7 +37,7 @@ std::vector<Latency> benchmark(const std::vector<TimedRun>& runs, const Benchmar
   for (auto& list : times) {
     std::sort(list.begin(), list.end());
     const auto at = [&](double part) {
-      return list[static_cast<size_t>(part * static_cast<double>(list.size() - 1) + 0.5)];
+      return list[static_cast<size_t>(std::lround(part * static_cast<double>(list.size() - 1)))];
     };
     result.push_back({at(0.5), at(0.1), at(0.9), at(0.99), static_cast<int64_t>(list.size())});
   }

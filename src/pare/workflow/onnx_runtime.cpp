@@ -139,7 +139,7 @@ std::string OnnxRuntime::ask(const std::string& line) {
     if (count <= 0) throw Error(ErrorKind::failed, "ONNX Runtime", "ended before it answered");
     unread_.append(buffer, static_cast<size_t>(count));
   }
-  const std::string answer = unread_.substr(0, end);
+  std::string answer = unread_.substr(0, end);
   unread_.erase(0, end + 1);
   if (answer.starts_with("error ")) throw Error(ErrorKind::failed, "ONNX Runtime", answer.substr(6));
   return answer;

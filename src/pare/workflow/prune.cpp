@@ -156,7 +156,7 @@ class LearningImages {
                                                               options_.progress("distilling images", done, all);
                                                           }});
     if (images.source.empty())
-      notes_.push_back("neither batch norms nor classes to distil images from: used noise with a 1/f spectrum");
+      notes_.emplace_back("neither batch norms nor classes to distil images from: used noise with a 1/f spectrum");
     else
       notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} of noise", count,
                                    images.source, images.after, images.before));
