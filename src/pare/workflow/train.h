@@ -16,7 +16,7 @@ namespace pare {
 struct TrainingOptions {
   TrainOptions train;
   double label_smoothing = 0;
-  double validation = 0;  // part of the training images held out; the epoch that does best on them is kept
+  double validation = 0;      // part of the training images held out; the epoch that does best on them is kept
   std::string runs = "runs";  // an option of every command, not described here
   std::string tensorboard;
   int64_t log_every = 0;  // steps between entries of steps.jsonl and TensorBoard; 0: epochs only
