@@ -94,10 +94,7 @@ bool has_maps(const PlacedSlot& slot, const ClassMaps& maps) {
 bool leaves_gaps(const ParameterUse& target, const ClassMaps& maps) {
   for (const PlacedSlot& slot : target.slots)
     for (const Place& place : slot.places)
-      if (place.channel_class >= 0) {
-        const ClassMap& map = maps[static_cast<size_t>(place.channel_class)];
-        if (map.permutation.empty() && map.plan.sum(0).min().item<double>() == 0) return true;
-      }
+      if (place.channel_class >= 0 && maps[static_cast<size_t>(place.channel_class)].leaves_gaps) return true;
   return false;
 }
 
@@ -109,6 +106,7 @@ ClassMap make_map(const at::Tensor& plan, ColumnScaling scaling) {
   const at::Tensor a = plan.sum(1, /*keepdim=*/true);
   const at::Tensor b = plan.sum(0, /*keepdim=*/true);
   const auto per = [&](const at::Tensor& marginal) { return at::where(marginal > 0, plan / marginal, plan); };
+  map.leaves_gaps = plan.numel() > 0 && b.min().item<double>() == 0;
   map.rows = per(b);
   map.columns = scaling == ColumnScaling::published ? map.rows : per(a);
   if (plan.size(0) != plan.size(1)) return map;

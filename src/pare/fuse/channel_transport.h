@@ -23,6 +23,7 @@ struct ClassMap {
   at::Tensor rows;                   // T diag(1/β)
   at::Tensor columns;                // what columns are multiplied by
   std::vector<int64_t> permutation;  // source of each target where every channel has one partner; else empty
+  bool leaves_gaps = false;          // nothing is sent to some targets
 
   bool defined() const { return plan.defined(); }
 };
