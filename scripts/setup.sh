@@ -15,7 +15,7 @@ build_packages=(g++ cmake ninja-build ccache mold pkg-config
   dataset-fashion-mnist libonnx-testdata ca-certificates)
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)
-peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy python3-scipy python3-pot)
+peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy python3-scipy python3-pot iproute2)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() {

@@ -2,7 +2,7 @@
 # Training on several ranks from outside: the same weights, ranks that are killed, interrupted and stopped, resuming on
 # another number of them.
 #   tests/cli/distributed.sh [PROGRAM]     (build/release/pare); needs bash and node, no Python and no data sets
-# PARE_FULL=1 adds a rank that hangs.
+# PARE_FULL=1 adds a rank that hangs, and two hosts whose connection is cut (network namespaces: root and iproute2).
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 pare=$(readlink -f "${1:-$root/build/release/pare}")
@@ -109,6 +109,34 @@ if [ -n "${PARE_FULL:-}" ]; then
   check "a rank that hangs is named within 30 s" "$((SECONDS - begin)) s: $(tail -n 2 stderr)" test $((SECONDS - begin)) -lt 30
   kill -9 "$hanging"
   ended
+
+  # Two hosts: a network namespace each, joined by a cable that is pulled out.
+  one=pare-$$-1 two=pare-$$-2
+  if ip netns add $one 2>/dev/null && ip netns add $two && ip link add veth1 netns $one type veth peer name veth2 netns $two; then
+    ip -n $one addr add 10.77.0.1/24 dev veth1 && ip -n $one link set veth1 up && ip -n $one link set lo up
+    ip -n $two addr add 10.77.0.2/24 dev veth2 && ip -n $two link set veth2 up && ip -n $two link set lo up
+    export MASTER_ADDR=10.77.0.1 WORLD_SIZE=2
+    cut=("${train[@]}" --arch convnet --epochs 4000 --schedule constant --lr 0.0005 -o cut.onnx --runs cut)
+    RANK=1 ip netns exec $two "$pare" "${cut[@]}" >/dev/null 2>stderr-1 &
+    other=$!
+    : >stderr
+    RANK=0 ip netns exec $one "$pare" "${cut[@]}" >stdout 2>stderr &
+    process=$!
+    until [ "$(grep -c "^epoch" stderr)" -ge 2 ] || ! kill -0 $process 2>/dev/null; do sleep 0.1; done
+    check "two hosts train together" "$(tail -n 2 stderr stderr-1)" test "$(grep -c "^epoch" stderr)" -ge 2
+    ip -n $one link set veth1 down
+    ended
+    check "their connection cut: rank 0 ends within 30 s" "$seconds s" test $seconds -lt 30
+    check "with an error that names rank 1" "exit $status: $(tail -n 2 stderr)" grep -q "rank 1 is lost" stderr
+    process=$other
+    ended
+    check "rank 1 likewise" "exit $status after $seconds s: $(tail -n 2 stderr-1)" grep -q "rank 0 is lost" stderr-1
+    unset WORLD_SIZE
+  else
+    echo "skip  a cut connection: no network namespaces here (they need root and iproute2)"
+  fi
+  ip netns del $one 2>/dev/null
+  ip netns del $two 2>/dev/null
 fi
 
 # Methods that train.

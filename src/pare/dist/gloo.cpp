@@ -1,10 +1,15 @@
 // The process group and the store on libtorch's c10d: Gloo between the ranks, a TCP store at rank 0.
 #define USE_C10D_GLOO
 #include <ATen/ATen.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <cstdlib>
+#include <future>
+#include <thread>
 
 #include "pare/core/error.h"
 #include "pare/dist/heartbeat.h"
@@ -70,13 +75,36 @@ class C10dStore : public Store {
   c10::intrusive_ptr<c10d::TCPStore> store_;
 };
 
-// GLOO_SOCKET_IFNAME as with PyTorch; else the address by which rank 0 is reached says which interface is meant.
+// This host's own address on the way to rank 0, as the routes have it; no packet is sent. Empty when there is no way.
+std::string address_towards(const RankPlace& place) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(place.address.c_str(), std::to_string(place.port).c_str(), &hints, &list) != 0) return "";
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(list, &::freeaddrinfo);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const int socket = ::socket(entry->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (socket < 0) continue;
+    sockaddr_storage own{};
+    socklen_t length = sizeof own;
+    char text[NI_MAXHOST] = {};
+    const bool found = ::connect(socket, entry->ai_addr, entry->ai_addrlen) == 0 &&
+                       ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+                       ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                                     NI_NUMERICHOST) == 0;
+    ::close(socket);
+    if (found) return text;
+  }
+  return "";
+}
+
+// GLOO_SOCKET_IFNAME as with PyTorch; else the address by which rank 0 is reached says which interface is meant. A
+// host's own name often stands for an address that only itself can reach.
 std::shared_ptr<gloo::transport::Device> device_for(const RankPlace& place) {
   using Group = c10d::ProcessGroupGloo;
   if (const char* interface = std::getenv("GLOO_SOCKET_IFNAME")) return Group::createDeviceForInterface(interface);
-  if (place.address == "localhost" || place.address.starts_with("127."))
-    return Group::createDeviceForHostname("127.0.0.1");
-  return Group::createDefaultDevice();
+  const std::string own = address_towards(place);
+  return own.empty() ? Group::createDefaultDevice() : Group::createDeviceForHostname(own);
 }
 
 class Gloo : public ProcessGroup {
@@ -84,16 +112,8 @@ class Gloo : public ProcessGroup {
   explicit Gloo(const RankPlace& place) : place_(place) {
     store_ = open_tcp_store(place, place.rank == 0);
     wait_for_all();
-    auto options = c10d::ProcessGroupGloo::Options::create(kCollective);
-    options->devices.push_back(device_for(place));
-    options->threads = 2;
-    try {
-      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, place.rank, place.size, options);
-    } catch (const std::exception& error) {
-      throw Error(ErrorKind::failed, fmt::format("rank {}", place.rank), "could not join the {} others: {}",
-                  place.size - 1, error.what());
-    }
     heartbeat_ = std::make_unique<Heartbeat>(connect_store(place), "", place.rank, place.size);
+    connect();
     barrier();
   }
 
@@ -134,6 +154,35 @@ class Gloo : public ProcessGroup {
     Gloo& group;
     c10::intrusive_ptr<Work> work;
   };
+
+  // By a thread, because a rank that cannot come would be waited for: it is left to itself when the others are in
+  // trouble.
+  void connect() {
+    using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+    auto options = c10d::ProcessGroupGloo::Options::create(kCollective);
+    options->devices.push_back(device_for(place_));
+    options->threads = 2;
+    std::packaged_task<Group()> task([options, store = store_, place = place_] {
+      return c10::make_intrusive<c10d::ProcessGroupGloo>(store, place.rank, place.size, options);
+    });
+    std::future<Group> made = task.get_future();
+    std::thread(std::move(task)).detach();
+    while (made.wait_for(milliseconds(100)) != std::future_status::ready)
+      if (const auto trouble = heartbeat_->trouble()) throw unjoined(*trouble, *trouble);
+    try {
+      group_ = made.get();
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      const std::string why = fmt::format("could not join the others: {}", text.substr(0, text.find('\n')));
+      throw unjoined(why, fmt::format("rank {} {}", rank(), why));
+    }
+  }
+
+  Error unjoined(const std::string& why, const std::string& for_others) {
+    heartbeat_->leave(for_others);
+    heartbeat_.reset();
+    return {ErrorKind::failed, fmt::format("rank {} of {}", rank(), size()), why};
+  }
 
   template <typename F>
   c10::intrusive_ptr<Work> started(const F& call) {
