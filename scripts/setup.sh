@@ -11,7 +11,7 @@
 build_packages=(g++ cmake ninja-build ccache mold pkg-config
   libtorch-dev libgloo-dev libopenblas0-openmp libdnnl-dev libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   dataset-fashion-mnist libonnx-testdata ca-certificates)
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)

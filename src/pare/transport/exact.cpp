@@ -334,6 +334,20 @@ class NetworkSimplex {
   int64_t pivots_ = 0;
 };
 
+// Below this a column's mass is less than a unit: nothing is shipped there, and it has no arc in the tree.
+constexpr double kNoMass = 1e-13;
+
+TransportPlan by_network_simplex(const at::Tensor& C, const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor used = (b > kNoMass).nonzero().squeeze(1);
+  if (used.size(0) == b.size(0))
+    return NetworkSimplex(C.data_ptr<double>(), C.size(0), C.size(1), unit_marginals(a, b)).run();
+  const at::Tensor own = b.index_select(0, used);
+  TransportPlan best = by_network_simplex(C.index_select(1, used).contiguous(), a, own / own.sum());
+  best.plan = at::zeros_like(C).index_copy(1, used, best.plan);
+  best.v = (C - best.u.unsqueeze(1)).amin(0);  // of a used column as before: an arc to it binds
+  return best;
+}
+
 TransportPlan plan_of(const Assignment& best, int64_t size) {
   TransportPlan result;
   result.plan = at::zeros({size, size}, at::kDouble);
@@ -356,7 +370,7 @@ TransportPlan solve_transport(const at::Tensor& cost, const at::Tensor& a, const
   const at::Tensor beta = normalized_marginal(b, n, "solve_transport");
   TransportPlan best = m == n && is_uniform(alpha) && is_uniform(beta)
                            ? plan_of(solve_assignment(C), n)
-                           : NetworkSimplex(C.data_ptr<double>(), m, n, unit_marginals(alpha, beta)).run();
+                           : by_network_simplex(C, alpha, beta);
   check_plan(best.plan, alpha, beta, 1e-9, "solve_transport");
   return best;
 }

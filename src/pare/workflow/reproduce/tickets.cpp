@@ -103,7 +103,7 @@ class HighestSparsity {
       beside.metric = "top1";
       beside.published = kNoFigure;
       table_.rows({row, beside}, [&] {
-        size_t start = 0;
+        size_t start = sweep.settings.size() / 2;
         const Found found = mean([&](uint64_t seed) { return highest(sweep, seed, start); });
         return std::vector<double>{found.sparsity, found.accuracy};
       });
