@@ -37,9 +37,12 @@ Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at:
 
 namespace {
 
-// In single precision, which is what weights carry.
+// In the precision that the weights carry.
 at::Tensor vectors_of(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
-  return group_filters(graph, map, group, at::kFloat).vectors().to(at::kFloat);
+  auto type = at::kFloat;
+  for (const size_t s : group.producers)
+    if (graph.tensor(map.slots[s].tensor).scalar_type() == at::kDouble) type = at::kDouble;
+  return group_filters(graph, map, group, type).vectors().to(type);
 }
 
 // Which batch norms scale the channels: input 1 of a BatchNormalization, wherever the channels pass one.
