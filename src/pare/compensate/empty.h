@@ -1,8 +1,7 @@
 // Channels that an unstructured mask has emptied, taken out without changing what the network computes:
 //   unread    every weight that reads the channel is zero
-//   constant  the filter that makes it is zero, so that it is one number for every input, act(bias): what the readers
-//   make
-//             of it goes into their biases
+//   constant  the filter that makes it is zero, so that it is one number for every input, act(bias): what its readers
+//             make of that goes into their biases
 // Taking one out may empty others before it, so this goes on until nothing is left to take.
 #pragma once
 
