@@ -85,7 +85,7 @@ class Tickets : public Command {
     WorkQueue queue(connect_store(place), ticket_items(sparsify_));
     work_on_tickets(initial, data, sparsify_, trainer_with_feedback(session), queue);
     if (queue.taken_over() > 0) session.say("note: took over {} candidates of a lost worker\n", queue.taken_over());
-    if (!worker) queue.wait_for_others();
+    if (!worker) queue.wait_for_others(place.size);
     worker_ = worker;
     return !worker;
   }

@@ -57,6 +57,21 @@ TEST(WorkQueue, WhatALostWorkerHadIsTaken) {
   EXPECT_EQ(second.taken_over(), lost.size());
 }
 
+TEST(WorkQueue, TheHolderOfTheStoreWaitsForOneThatComesLate) {
+  const auto store = std::make_shared<MemoryStore>();
+  WorkQueue holder(std::make_unique<Line>(store), 1, {.every = 5ms, .patience = 10s});
+  holder.done(*holder.claim());
+  std::atomic<bool> came = false;
+  std::thread late([&] {
+    std::this_thread::sleep_for(100ms);
+    WorkQueue queue(std::make_unique<Line>(store), 1, kQuick);
+    came = !queue.claim().has_value();
+  });
+  holder.wait_for_others(2);
+  EXPECT_TRUE(came);
+  late.join();
+}
+
 TEST(WorkQueue, ASlowWorkerKeepsItsItem) {
   const auto store = std::make_shared<MemoryStore>();
   WorkQueue slow(std::make_unique<Line>(store), 1, kQuick);

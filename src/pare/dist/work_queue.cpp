@@ -30,10 +30,13 @@ WorkQueue::~WorkQueue() {
   }
 }
 
-void WorkQueue::wait_for_others() {
+void WorkQueue::wait_for_others(int64_t expected) {
   const auto end = Clock::now() + options_.patience;
-  while (store_->add("workers", 0) - store_->add("left", 0) > 1 && Clock::now() < end)
-    std::this_thread::sleep_for(options_.every / 10);
+  const auto all_gone = [&] {
+    const int64_t came = store_->add("workers", 0);
+    return came >= expected && came - store_->add("left", 0) <= 1;
+  };
+  while (!all_gone() && Clock::now() < end) std::this_thread::sleep_for(options_.every / 10);
 }
 
 void WorkQueue::beat() {

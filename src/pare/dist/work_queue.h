@@ -29,8 +29,9 @@ class WorkQueue {
   // done. Error{failed} when the store is gone.
   std::optional<size_t> claim();
   void done(size_t item);
-  // For the one that holds the store: until the others have left, or for as long as the patience.
-  void wait_for_others();
+  // For the one that holds the store: until `expected` workers have come, itself among them, and the others have left,
+  // or for as long as the patience. One that comes when all is done would find no store.
+  void wait_for_others(int64_t expected);
   size_t taken_over() const { return taken_over_; }  // items that were another's
 
  private:
