@@ -47,6 +47,7 @@ std::vector<std::vector<int64_t>> occurrences(const Slot& slot, const ChannelGro
 // Zᵀ·rows, of the rows' type. Where a row of Z has one number at most, as merging makes it, rows are taken as they are
 // and those that have another to go to are scaled and added there.
 at::Tensor fold_rows(const at::Tensor& Z, const at::Tensor& rows) {
+  const auto product = [&] { return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type()); };
   std::vector<int64_t> own(static_cast<size_t>(Z.size(1)), -1);  // the row that a column takes unscaled
   std::vector<int64_t> added;
   std::vector<int64_t> to;
@@ -56,7 +57,7 @@ at::Tensor fold_rows(const at::Tensor& Z, const at::Tensor& rows) {
     bool found = false;
     for (int64_t k = 0; k < Z.size(1); ++k) {
       if (entry[r][k] == 0) continue;
-      if (std::exchange(found, true)) return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type());
+      if (std::exchange(found, true)) return product();
       if (int64_t& row = own[static_cast<size_t>(k)]; entry[r][k] == 1 && row < 0) {
         row = r;
         continue;
@@ -66,8 +67,7 @@ at::Tensor fold_rows(const at::Tensor& Z, const at::Tensor& rows) {
       scale.push_back(entry[r][k]);
     }
   }
-  if (std::find(own.begin(), own.end(), -1) != own.end())
-    return at::mm(Z.t(), rows.to(at::kDouble)).to(rows.scalar_type());
+  if (std::find(own.begin(), own.end(), -1) != own.end()) return product();
   const auto list = [](const std::vector<int64_t>& v) { return at::tensor(v, at::kLong); };
   at::Tensor result = rows.index_select(0, list(own));
   if (added.empty()) return result;

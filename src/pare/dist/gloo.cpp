@@ -168,20 +168,15 @@ class Gloo : public ProcessGroup {
     std::future<Group> made = task.get_future();
     std::thread(std::move(task)).detach();
     while (made.wait_for(milliseconds(100)) != std::future_status::ready)
-      if (const auto trouble = heartbeat_->trouble()) throw unjoined(*trouble, *trouble);
+      if (const auto trouble = heartbeat_->trouble()) throw lost(*trouble);
     try {
       group_ = made.get();
     } catch (const std::exception& error) {
       const std::string text = error.what();
       const std::string why = fmt::format("could not join the others: {}", text.substr(0, text.find('\n')));
-      throw unjoined(why, fmt::format("rank {} {}", rank(), why));
+      fail(fmt::format("rank {} {}", rank(), why));
+      throw Error(ErrorKind::failed, name(), why);
     }
-  }
-
-  Error unjoined(const std::string& why, const std::string& for_others) {
-    heartbeat_->leave(for_others);
-    heartbeat_.reset();
-    return {ErrorKind::failed, fmt::format("rank {} of {}", rank(), size()), why};
   }
 
   template <typename F>
@@ -203,20 +198,23 @@ class Gloo : public ProcessGroup {
         if (work.isCompleted() && !work.isSuccess()) throw broken(error.what());
         if (work.isCompleted()) return;
       }
-      if (const auto trouble = heartbeat_->trouble()) {
-        fail(*trouble);
-        throw Error(ErrorKind::failed, fmt::format("rank {} of {}", rank(), size()), *trouble);
-      }
+      if (const auto trouble = heartbeat_->trouble()) throw lost(*trouble);
     }
   }
 
   // A connection broke: the heartbeats say whose.
   Error broken(const std::string& why) {
     const auto trouble = heartbeat_->verdict();
-    const std::string text = trouble ? *trouble : "a connection broke: " + why.substr(0, why.find('\n'));
-    fail(text);
-    return {ErrorKind::failed, fmt::format("rank {} of {}", rank(), size()), text};
+    return lost(trouble ? *trouble : "a connection broke: " + why.substr(0, why.find('\n')));
   }
+
+  // The others are told, and this is to be thrown.
+  Error lost(const std::string& why) {
+    fail(why);
+    return {ErrorKind::failed, name(), why};
+  }
+
+  std::string name() const { return fmt::format("rank {} of {}", rank(), size()); }
 
   void fail(const std::string& why) {
     if (failed_) return;

@@ -368,9 +368,8 @@ TransportPlan solve_transport(const at::Tensor& cost, const at::Tensor& a, const
   const int64_t n = C.size(1);
   const at::Tensor alpha = normalized_marginal(a, m, "solve_transport");
   const at::Tensor beta = normalized_marginal(b, n, "solve_transport");
-  TransportPlan best = m == n && is_uniform(alpha) && is_uniform(beta)
-                           ? plan_of(solve_assignment(C), n)
-                           : by_network_simplex(C, alpha, beta);
+  TransportPlan best = m == n && is_uniform(alpha) && is_uniform(beta) ? plan_of(solve_assignment(C), n)
+                                                                       : by_network_simplex(C, alpha, beta);
   check_plan(best.plan, alpha, beta, 1e-9, "solve_transport");
   return best;
 }

@@ -149,7 +149,7 @@ class HighestSparsity {
     Found best{0, dense};
     const auto holds = [&](size_t setting) {
       const Found found = run(sweep.settings[setting], seed);
-      if (found.accuracy < kWithin * dense) return false;
+      if (!(found.accuracy >= kWithin * dense)) return false;
       start = setting;
       best = found;
       return true;
