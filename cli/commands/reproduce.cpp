@@ -1,7 +1,15 @@
+#include <ATen/Parallel.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "command.h"
+#include "pare/core/error.h"
 #include "pare/workflow/reproduce/papers.h"
 #include "training.h"
 
@@ -21,6 +29,7 @@ class Reproduce : public Command {
     for (const auto& paper : papers()) names.emplace_back(paper.name);
     options.positional("paper", paper_, fmt::format("{} or all", fmt::join(names, ", ")));
     options_.describe(options);
+    options.field("processes", processes_, "measure in so many processes at once (0: as many as --threads)");
   }
 
   nlohmann::json run(Session& session) override {
@@ -28,14 +37,53 @@ class Reproduce : public Command {
     const auto chosen = find_papers(paper_);
     options_.runs = session.common.runs;
     options_.seed = static_cast<uint64_t>(session.common.seed);
+    if (options_.fresh)
+      for (const auto& paper : chosen) Reproduction(std::string(paper.name), options_, {});
+    options_.fresh = false;
+    const std::vector<pid_t> helpers = start_helpers(session, chosen);
     nlohmann::json result = {{"scale", options_.scale}, {"papers", nlohmann::json::array()}};
     for (const auto& paper : chosen) result["papers"].push_back(reproduced(session, paper));
+    for (const pid_t helper : helpers) ::waitpid(helper, nullptr, 0);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     result["seconds"]["total"] = seconds.count();
     return result;
   }
 
  private:
+  // Processes that measure what this one is not at. All rows come together by their files, so that a helper which is
+  // lost costs no more than its part. They begin before anything is computed: threads do not survive a fork.
+  std::vector<pid_t> start_helpers(Session& session, const std::vector<Paper>& chosen) {
+    if (processes_ < 0 || processes_ > 64)
+      throw Error(ErrorKind::usage, "--processes", "expected 0 to 64, found {}", processes_);
+    const int threads = at::get_num_threads();
+    const int64_t processes = processes_ > 0 ? processes_ : std::min(threads, 8);
+    at::set_num_threads(static_cast<int>(std::max<int64_t>(1, threads / processes)));
+    std::vector<pid_t> helpers;
+    const pid_t parent = ::getpid();
+    for (int64_t i = 1; i < processes; ++i) {
+      const pid_t child = ::fork();
+      if (child > 0) helpers.push_back(child);
+      if (child != 0) continue;
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (::getppid() != parent) ::_exit(1);
+      CommonOptions silent = session.common;
+      silent.quiet = true;
+      Session own(silent, session.ranks);
+      help(own, chosen);
+    }
+    return helpers;
+  }
+
+  [[noreturn]] void help(Session& session, const std::vector<Paper>& chosen) const {
+    try {
+      for (const auto& paper : chosen)
+        Reproduction(std::string(paper.name), options_, trainer_with_feedback(session)).measure_free(paper.reproduce);
+    } catch (const std::exception&) {  // the first process meets it as well, and says so
+      ::_exit(1);
+    }
+    ::_exit(0);
+  }
+
   nlohmann::json reproduced(Session& session, const Paper& paper) {
     ReproduceOptions options = options_;
     options.on_row = [&](const TableRow& row) {
@@ -45,8 +93,11 @@ class Reproduce : public Command {
       event["event"] = "row";
       session.log(event);
     };
+    options.on_wait = [&](const TableRow& row) {
+      session.say("{}: {}: another process is at it\n", row.table, row.what);
+    };
     Reproduction table(std::string(paper.name), options, trainer_with_feedback(session));
-    paper.reproduce(table);
+    table.measure_all(paper.reproduce);
     if (paper_ != "all") session.run = table.run().path;
     print(session, paper, table.done());
     auto rows = nlohmann::json::array();
@@ -69,6 +120,7 @@ class Reproduce : public Command {
   }
 
   std::string paper_;
+  int64_t processes_ = 0;
   ReproduceOptions options_;
 };
 

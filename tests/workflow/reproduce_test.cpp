@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "pare/core/error.h"
 #include "pare/workflow/reproduce/papers.h"
@@ -65,6 +66,61 @@ TEST_F(ReproduceTest, SeveralFiguresOfOneMeasurement) {
   ASSERT_EQ(with.done().size(), 2U);
   EXPECT_EQ(with.done()[1].metric, "f1");
   EXPECT_EQ(with.done()[1].ours, 0.2);
+}
+
+TEST_F(ReproduceTest, ProcessesShareTheRowsOfATable) {
+  Reproduction first = table();
+  Reproduction second = table();  // locks of files tell two of one process apart as they do two processes
+  std::vector<std::string> measured;
+  bool nested = false;
+  const auto paper = [&](Reproduction& table) {
+    for (const char* what : {"a", "b", "c"})
+      table.row({.table = "t", .what = what}, [&, what] {
+        measured.emplace_back(what);
+        if (!std::exchange(nested, true))
+          second.measure_free([&](Reproduction& other) {
+            other.row({.table = "t", .what = "a"}, [&] { return measured.emplace_back("twice"), 0.0; });
+            other.row({.table = "t", .what = "b"}, [&] { return measured.emplace_back("other b"), 0.2; });
+          });
+        return 0.1;
+      });
+  };
+  first.measure_all(paper);
+  EXPECT_EQ(measured, (std::vector<std::string>{"a", "other b", "c"}));
+  ASSERT_EQ(first.done().size(), 3U);
+  EXPECT_EQ(first.done()[1].what, "b");
+  EXPECT_EQ(first.done()[1].ours, 0.2);
+  EXPECT_EQ(second.done().size(), 1U);
+}
+
+TEST_F(ReproduceTest, AFigureThatIsNoneIsKeptAsWell) {
+  int measured = 0;
+  for (int i = 0; i < 2; ++i) {
+    Reproduction again = table();
+    again.rows({{.table = "t", .what = "w", .metric = "found"}, {.table = "t", .what = "w", .metric = "epochs"}}, [&] {
+      ++measured;
+      return std::vector<double>{0.0, kNoFigure};
+    });
+    EXPECT_TRUE(std::isnan(again.done().at(1).ours));
+  }
+  EXPECT_EQ(measured, 1);
+}
+
+TEST_F(ReproduceTest, TablesAreChosenByName) {
+  const auto measured = [&](const std::string& tables) {
+    options_.tables = tables;
+    Reproduction chosen = table();
+    std::string names;
+    for (const char* name : {"small", "large"})
+      chosen.row({.table = name, .what = "w", .on_request = name == std::string("large")}, [&] {
+        names += name;
+        return 0.5;
+      });
+    return std::pair(names, chosen.done().size());
+  };
+  EXPECT_EQ(measured(""), std::pair(std::string("small"), size_t{2}));
+  EXPECT_EQ(measured("l*"), std::pair(std::string("large"), size_t{1}));
+  EXPECT_EQ(measured(""), std::pair(std::string(), size_t{2}));  // measured once, it is shown
 }
 
 TEST(Papers, AreFoundByName) {

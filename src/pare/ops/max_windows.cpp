@@ -6,14 +6,12 @@
 
 #include <array>
 
+#include "pare/ops/lanes.h"
+
 namespace pare {
 
 namespace {
 
-// Eight channels at once, wherever they lie.
-using Float8 [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = float;
-using Integer8 [[gnu::vector_size(32), gnu::aligned(4), gnu::may_alias]] = int32_t;
-constexpr int64_t kLanes = 8;
 constexpr int64_t kMostPlaces = 64;
 
 // Where the windows of an image are.
@@ -35,17 +33,17 @@ struct MaxKernel {
   int32_t* place;
 
   [[gnu::always_inline]] void at(const int64_t* offsets, int64_t places, int64_t in, int64_t out) const {
-    Float8 best = *reinterpret_cast<const Float8*>(image + in + offsets[0]);
+    Float8 best = lanes(image + in + offsets[0]);
     Integer8 where = {};
     for (int64_t d = 1; d < places; ++d) {
-      const Float8 x = *reinterpret_cast<const Float8*>(image + in + offsets[d]);
+      const Float8 x = lanes(image + in + offsets[d]);
       const Integer8 larger = (x > best) | (x != x);
       const auto index = static_cast<int32_t>(d);
       best = larger ? x : best;
       where = larger ? Integer8{index, index, index, index, index, index, index, index} : where;
     }
-    *reinterpret_cast<Float8*>(most + out) = best;
-    *reinterpret_cast<Integer8*>(place + out) = where;
+    lanes(most + out) = best;
+    lanes(place + out) = where;
   }
 };
 
@@ -56,11 +54,11 @@ struct GatherKernel {
   const int32_t* place;
 
   [[gnu::always_inline]] void at(const int64_t* offsets, int64_t places, int64_t in, int64_t out) const {
-    const Integer8 where = *reinterpret_cast<const Integer8*>(place + out);
+    const Integer8 where = lanes(place + out);
     Float8 found = {};
     for (int64_t d = 0; d < places; ++d)
-      found = where == static_cast<int32_t>(d) ? *reinterpret_cast<const Float8*>(image + in + offsets[d]) : found;
-    *reinterpret_cast<Float8*>(value + out) = found;
+      found = where == static_cast<int32_t>(d) ? lanes(image + in + offsets[d]) : found;
+    lanes(value + out) = found;
   }
 };
 
@@ -71,45 +69,34 @@ struct ScatterKernel {
   const int32_t* place;
 
   [[gnu::always_inline]] void at(const int64_t* offsets, int64_t places, int64_t in, int64_t out) const {
-    const Integer8 where = *reinterpret_cast<const Integer8*>(place + out);
-    const Float8 v = *reinterpret_cast<const Float8*>(value + out);
+    const Integer8 where = lanes(place + out);
+    const Float8 v = lanes(value + out);
     for (int64_t d = 0; d < places; ++d)
-      *reinterpret_cast<Float8*>(image + in + offsets[d]) = where == static_cast<int32_t>(d) ? v : Float8{};
+      lanes(image + in + offsets[d]) = where == static_cast<int32_t>(d) ? v : Float8{};
   }
 };
 
 // The last eight channels overlap those before where their number is not a multiple.
 template <typename Kernel>
-[[gnu::always_inline]] inline void over_row(const Kernel& kernel, const Layout& layout) {
-  std::array<int64_t, kMostPlaces> offsets{};
-  for (int64_t d = 0; d < layout.places(); ++d)
-    offsets[static_cast<size_t>(d)] =
-        (d / layout.tiling.width * layout.width + d % layout.tiling.width) * layout.channels;
-  for (int64_t column = 0; column < layout.columns; ++column) {
-    const int64_t in = column * layout.tiling.width * layout.channels;
-    const int64_t out = column * layout.channels;
-    for (int64_t c = 0; c < layout.channels; c += kLanes) {
-      const int64_t first = std::min(c, layout.channels - kLanes);
-      kernel.at(offsets.data(), layout.places(), in + first, out + first);
+struct RowKernel {
+  const Kernel& kernel;
+  const Layout& layout;
+
+  [[gnu::always_inline]] void run() const {
+    std::array<int64_t, kMostPlaces> offsets{};
+    for (int64_t d = 0; d < layout.places(); ++d)
+      offsets[static_cast<size_t>(d)] =
+          (d / layout.tiling.width * layout.width + d % layout.tiling.width) * layout.channels;
+    for (int64_t column = 0; column < layout.columns; ++column) {
+      const int64_t in = column * layout.tiling.width * layout.channels;
+      const int64_t out = column * layout.channels;
+      for (int64_t c = 0; c < layout.channels; c += kLanes) {
+        const int64_t first = std::min(c, layout.channels - kLanes);
+        kernel.at(offsets.data(), layout.places(), in + first, out + first);
+      }
     }
   }
-}
-
-#if defined(__x86_64__)
-template <typename Kernel>
-[[gnu::target("avx2")]] void over_row_avx2(const Kernel& kernel, const Layout& layout) {
-  over_row(kernel, layout);
-}
-#endif
-
-template <typename Kernel>
-void run_row(const Kernel& kernel, const Layout& layout) {
-#if defined(__x86_64__)
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2) return over_row_avx2(kernel, layout);
-#endif
-  over_row(kernel, layout);
-}
+};
 
 // make(first element of the row in the image, in the windows)
 template <typename Make>
@@ -118,7 +105,8 @@ void over_rows(const Layout& layout, const Make& make) {
   at::parallel_for(0, layout.images * layout.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t y = r / layout.rows * layout.height + r % layout.rows * layout.tiling.height;
-      run_row(make(y * layout.width * layout.channels, r * layout.columns * layout.channels), layout);
+      const auto kernel = make(y * layout.width * layout.channels, r * layout.columns * layout.channels);
+      run_lanes(RowKernel<decltype(kernel)>{kernel, layout});
     }
   });
 }

@@ -1,6 +1,7 @@
 // Normalisations: over the batch, an instance, a layer, a group, neighbouring channels.
 #include <ATen/ATen.h>
 
+#include "pare/ops/batch_norm.h"
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
 
@@ -63,6 +64,10 @@ Normalized batch_norm_over_ranks(const EvalContext& context, double epsilon) {
 
 Normalized batch_norm_alone(const EvalContext& context, double epsilon) {
   const Tensor& x = context.in(0);
+  if (suits_normalize_batch(x)) {
+    const auto [y, mean, variance] = normalize_batch(x, context.in(1), context.in(2), epsilon);
+    return {y, mean, variance, per_channel_count(x)};
+  }
   auto [y, mean, inverse_std] =
       at::native_batch_norm(x, context.in(1), context.in(2), Tensor(), Tensor(), true, 0, epsilon);
   const at::NoGradGuard no_grad;

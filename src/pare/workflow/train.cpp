@@ -10,6 +10,7 @@
 
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/core/file_lock.h"
 #include "pare/io/safetensors.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"
@@ -179,6 +180,8 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
   TrainingOutcome outcome;
   outcome.run = open_run(options.runs, job.kind, definition_of(graph, data, options, job));
   ProcessGroup& ranks = job.ranks != nullptr ? *job.ranks : alone();
+  std::optional<FileLock> only;  // two that train the same would write over each other's state
+  if (ranks.main()) only = FileLock::take(outcome.run.path / "lock", 0, job.waits, job.stop);
   const auto from = state_for_all(outcome.run, options, ranks);
   outcome.resumed_at = from ? from->step : 0;
   outcome.done_already = from && from->finished;

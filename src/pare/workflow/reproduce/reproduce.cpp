@@ -11,6 +11,8 @@
 
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/core/file_lock.h"
+#include "pare/core/glob.h"
 #include "pare/core/version.h"
 #include "pare/workflow/evaluate.h"
 
@@ -32,6 +34,7 @@ void ReproduceOptions::describe(OptionVisitor& options) {
                 {"toy", "small", "full"});
   options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
   options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, a directory a class");
+  options.field("tables", tables, "only the tables whose name this glob matches, also those that take long");
   options.field("fresh", fresh, "measure every row anew");
 }
 
@@ -40,6 +43,22 @@ Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& opt
   const nlohmann::json definition = {
       {"paper", paper}, {"scale", options.scale}, {"seed", options.seed}, {"version", kVersion}};
   run_ = open_run(options.runs, "reproduce-" + paper, definition);
+  if (!options.fresh) return;
+  for (const auto& entry : fs::directory_iterator(run_.path))
+    if (entry.path().filename().string().starts_with("row-")) fs::remove(entry.path());
+}
+
+void Reproduction::measure_free(const std::function<void(Reproduction&)>& paper) {
+  only_free_ = true;
+  done_.clear();
+  paper(*this);
+  only_free_ = false;
+}
+
+void Reproduction::measure_all(const std::function<void(Reproduction&)>& paper) {
+  measure_free(paper);
+  done_.clear();
+  paper(*this);
 }
 
 void Reproduction::row(TableRow row, const std::function<double()>& measure) {
@@ -47,26 +66,58 @@ void Reproduction::row(TableRow row, const std::function<double()>& measure) {
 }
 
 void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure) {
-  if (options_.fresh || !restore(rows)) {
-    const auto start = std::chrono::steady_clock::now();
-    std::vector<double> figures(rows.size(), kNoFigure);
-    try {
-      figures = measure();
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::file) throw;
-      const std::string why = error.what();
-      for (auto& row : rows) row.note = fmt::format("left out: {}", why.substr(0, why.find('\n')));
-    }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    for (size_t i = 0; i < rows.size(); ++i) {
-      rows[i].ours = figures.at(i);
-      rows[i].seconds = seconds.count() / static_cast<double>(rows.size());
-      if (std::isnan(rows[i].ours)) continue;
-      const std::string text = rows[i].json().dump(2);
-      write_file_atomically(stored(rows[i]), [&](std::ostream& out) { out << text << "\n"; });
-    }
+  const TableRow& first = rows.front();
+  if (!options_.tables.empty() && !glob_matches(options_.tables, first.table)) return;
+  const fs::path key = stored(first);
+  if (!known_.contains(key)) {
+    if (!fill(rows, measure)) return;
+    if (options_.on_row)
+      for (const auto& row : rows) options_.on_row(row);
+    known_[key] = std::move(rows);
   }
-  for (const auto& row : rows) finish(row);
+  const auto& known = known_.at(key);
+  done_.insert(done_.end(), known.begin(), known.end());
+}
+
+bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) const {
+  if (restore(rows)) return true;
+  const TableRow& first = rows.front();
+  if (first.on_request && options_.tables.empty()) {
+    for (auto& row : rows) row.note = fmt::format("left out, it takes long: --tables '{}' asks for it", first.table);
+    return true;
+  }
+  const fs::path lock = run_.path / "lock";
+  const uint64_t part = std::hash<std::string>()(stored(first).string());
+  auto claim = FileLock::try_take(lock, part);
+  if (!claim && only_free_) return false;
+  if (!claim)
+    claim = FileLock::take(lock, part,
+                           [&] {
+                             if (options_.on_wait) options_.on_wait(first);
+                           },
+                           {});
+  if (restore(rows)) return true;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<double> figures(rows.size(), kNoFigure);
+  bool measured = true;
+  try {
+    figures = measure();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::file) throw;
+    measured = false;
+    const std::string why = error.what();
+    for (auto& row : rows) row.note = fmt::format("left out: {}", why.substr(0, why.find('\n')));
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].ours = figures.at(i);
+    rows[i].seconds = seconds.count() / static_cast<double>(rows.size());
+    if (!measured) continue;
+    auto json = rows[i].json();
+    json["ours"] = rows[i].ours;  // null where the measurement has no figure
+    write_file_atomically(stored(rows[i]), [&](std::ostream& out) { out << json.dump(2) << "\n"; });
+  }
+  return true;
 }
 
 fs::path Reproduction::stored(const TableRow& row) const {
@@ -81,16 +132,11 @@ bool Reproduction::restore(std::vector<TableRow>& rows) const {
     std::ifstream in(stored(row));
     const auto json = nlohmann::json::parse(in, nullptr, false);
     if (!json.is_object() || !json.contains("ours")) return false;
-    row.ours = json["ours"].get<double>();
+    row.ours = json["ours"].is_number() ? json["ours"].get<double>() : kNoFigure;
     row.seconds = json.value("seconds", 0.0);
   }
   rows = std::move(found);
   return true;
-}
-
-void Reproduction::finish(const TableRow& row) {
-  done_.push_back(row);
-  if (options_.on_row) options_.on_row(row);
 }
 
 fs::path Reproduction::checkpoint(const std::string& name) const {

@@ -8,6 +8,8 @@
 //
 // A row that was measured before is read back from the run's directory; what it needs (a trained network, data) is made
 // only when a row asks for it. A row whose data or checkpoint is not on this machine says so and is left out.
+//
+// Several processes may work on one table, each on rows that no other is at.
 #pragma once
 
 #include <filesystem>
@@ -37,6 +39,7 @@ struct TableRow {
   double published = kNoFigure;  // NaN: the paper has none
   double ours = kNoFigure;       // NaN: it did not run, and the note says why
   std::string note;              // how it differs from the paper, or why it did not run
+  bool on_request = false;       // takes long: only when its table is asked for by name
   double seconds = 0;
 
   double difference() const { return ours - published; }  // NaN unless both are there
@@ -48,9 +51,11 @@ struct ReproduceOptions {
   std::string runs = "runs";
   std::string checkpoints;  // directory of published checkpoints; empty: the usual places
   std::string imagenet;     // folder:DIR of ImageNet's validation images
+  std::string tables;       // glob: only tables with such a name
   bool fresh = false;       // measure every row anew
   uint64_t seed = 0;
   std::function<void(const TableRow&)> on_row;
+  std::function<void(const TableRow&)> on_wait;  // another process is at it
 
   void describe(OptionVisitor& options);
 };
@@ -87,6 +92,11 @@ class Reproduction {
  public:
   Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);
 
+  // The paper's rows that no other process has measured or is measuring now.
+  void measure_free(const std::function<void(Reproduction&)>& paper);
+  // All of its rows, in order: first those that are free, then what others were at.
+  void measure_all(const std::function<void(Reproduction&)>& paper);
+
   const ReproduceOptions& options() const { return options_; }
   const Trainer& trainer() const { return trainer_; }
   // The value for the scale: toy, small or full.
@@ -120,12 +130,15 @@ class Reproduction {
 
  private:
   std::filesystem::path stored(const TableRow& row) const;
+  // False: another process is at them, and this one does not wait.
+  bool fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) const;
   bool restore(std::vector<TableRow>& rows) const;
-  void finish(const TableRow& row);
 
   ReproduceOptions options_;
   Trainer trainer_;
   RunDirectory run_;
+  bool only_free_ = false;                                        // leave rows that another process is at
+  std::map<std::filesystem::path, std::vector<TableRow>> known_;  // rows of one measurement, by the file of the first
   std::vector<TableRow> done_;
   std::map<std::string, std::unique_ptr<Dataset>> data_;
 };
