@@ -17,6 +17,7 @@ class Fuse : public Command {
  public:
   std::string_view name() const override { return "fuse"; }
   std::string_view summary() const override { return "Several trained models into one"; }
+  Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
@@ -36,6 +37,7 @@ class Fuse : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
     check_output(output_, session.common.force);
     run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
+    run_.fuse.ranks = &session.ranks;
     choose_target();
     std::vector<Graph> graphs;
     for (const auto& path : models_) {
@@ -49,6 +51,7 @@ class Fuse : public Command {
     run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
     FuseRun done = run_fuse(graphs, run_);
     write_model(session, done.result.fused, output_, models_, {.force = session.common.force});
+    if (!session.ranks.main()) return {};
     nlohmann::json result = report(session, graphs, done);
     result["plans"] = plan_images(session, done.result);
     drift_.report(session, graphs.at(reference), done.result.fused, run_.data, result);

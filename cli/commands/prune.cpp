@@ -54,6 +54,7 @@ class Prune : public Command {
     Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
     for (const auto& note : model.notes) session.say("note: {}\n", note);
     prune_.seed = static_cast<uint64_t>(session.common.seed);
+    prune_.ranks = &session.ranks;
     Progress bar("pruning", session.common.verbosity());
     if (finetune_ < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune_);
     if (finetune_ > 0) {

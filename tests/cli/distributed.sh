@@ -1,6 +1,6 @@
 #!/bin/bash
-# Training on several ranks from outside: the same weights, ranks that are killed, interrupted and stopped, resuming on
-# another number of them.
+# Several ranks from outside: the same weights by training and by calibration, ranks that are killed, interrupted and
+# stopped, resuming on another number of them.
 #   tests/cli/distributed.sh [PROGRAM]     (build/release/pare); needs bash and node, no Python and no data sets
 # PARE_FULL=1 adds a rank that hangs, and two hosts whose connection is cut (network namespaces: root and iproute2).
 set -uo pipefail
@@ -11,8 +11,9 @@ source "$root/tests/cli/lib.sh"
 small_data
 train=(train --data fashion-mnist:small --width 0.25 --batch 32 --threads 1 --seed 3 --augment crop:2)
 
-# near A B: the largest difference of their weights is below 1e-5
+# near A B [BOUND]: the largest difference of their weights is below 1e-5
 near() {
+  local bound=${3:-1e-5}
   "$pare" convert "$1" -q -o a.safetensors --force >/dev/null && "$pare" convert "$2" -q -o b.safetensors --force >/dev/null && node -e '
     const read = (file) => {
       const bytes = require("fs").readFileSync(file), end = 8 + Number(bytes.readBigUInt64LE(0));
@@ -25,7 +26,7 @@ near() {
     let worst = 0;
     for (const name in a) a[name].forEach((x, i) => (worst = Math.max(worst, Math.abs(x - b[name][i]))));
     if (worst > 0) console.log(`      largest difference ${worst}`);
-    process.exit(worst < 1e-5 ? 0 : 1)'
+    process.exit(worst < Number(process.argv[1]) ? 0 : 1)' "$bound"
 }
 # rank_of N: the process that is rank N of the launch that runs as $process
 rank_of() {
@@ -71,6 +72,19 @@ wait $!
 check "both ranks end" "exit $?" test $? -eq 0
 check "with the same weights" "they differ" near convnet-1.onnx mpi.onnx
 RANK=2 WORLD_SIZE=2 exits "an impossible rank" 2 "${mpi[@]}"
+
+# Ranks share the images that a method learns from: sums over all of them are those of one.
+learn=(--data fashion-mnist:small --samples 40 --threads 1)
+compress=(prune convnet-bn-1.onnx --channels 0.5 --criterion subset --compensate calibrated "${learn[@]}")
+merge=(fuse convnet-bn-1.onnx own.onnx --align activations --repair rescale "${learn[@]}")
+for what in compress merge; do
+  declare -n words=$what
+  exits "$what, learning on one rank" 0 "${words[@]}" -o $what-1.onnx
+  exits "$what, learning on two" 0 launch -n 2 "${words[@]}" -o $what-2.onnx --json
+  check "only rank 0 prints" "$(head -c 300 stdout)" is_json stdout
+  check "$what: the same weights" "they differ" near $what-1.onnx $what-2.onnx 1e-3 # regression amplifies rounding
+done
+exits "fewer images than ranks" 2 launch -n 2 "${compress[@]}" --samples 1 -o few.onnx
 
 # A rank is killed: the others say which, and any number of ranks goes on.
 # Steps are small, so that rounding stays small.

@@ -2,37 +2,15 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <exception>
-#include <thread>
-
+#include "dist/on_ranks.h"
 #include "pare/core/error.h"
 #include "pare/dist/gradient_buckets.h"
 #include "pare/dist/process_group.h"
-#include "pare/dist/store.h"
 #include "pare/train/train.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {
 namespace {
-
-// Runs `work` on every rank and rethrows what the first that failed threw.
-void on_ranks(int size, const std::function<void(ProcessGroup&)>& work) {
-  const uint16_t port = serve_store({.address = "127.0.0.1", .port = 0}).port;  // free again when this returns
-  std::vector<std::exception_ptr> failures(static_cast<size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        const auto ranks = join({.rank = rank, .size = size, .address = "127.0.0.1", .port = port});
-        work(*ranks);
-      } catch (...) {
-        failures[static_cast<size_t>(rank)] = std::current_exception();
-      }
-    });
-  for (auto& thread : threads) thread.join();
-  for (const auto& failure : failures)
-    if (failure) std::rethrow_exception(failure);
-}
 
 TEST(Buckets, AreFilledInOrder) {
   using Buckets = std::vector<std::vector<size_t>>;

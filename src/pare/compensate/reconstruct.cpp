@@ -147,17 +147,19 @@ class Reconstruction {
     const std::string value = pruned_.nodes[n].inputs[0];
     if (!options_.norms || solved_.contains(value)) return;
     const at::Tensor x = slice(before_.at(value), 1, kept(value, before_.at(value), 1));
-    const auto statistics = [](const at::Tensor& rows) {
-      const at::Tensor mean = rows.mean(0, false, at::kDouble);
-      return std::pair{mean, at::sqrt((rows.to(at::kDouble) - mean).square().mean(0))};
+    const auto moments_of = [&](const at::Tensor& of) {
+      ChannelMoments moments;
+      moments.add(of);
+      moments.sum_over(*options_.ranks);
+      return moments;
     };
-    const auto [mean_before, deviation_before] = statistics(rows_of(x, 1));
-    const auto [mean_after, deviation_after] = statistics(rows_of(after_.at(value), 1));
-    const at::Tensor usable = (deviation_before > 1e-6).logical_and(deviation_after > 1e-6);
+    const ChannelMoments before = moments_of(x);
+    const ChannelMoments after = moments_of(after_.at(value));
+    const at::Tensor usable = (before.deviation() > 1e-6).logical_and(after.deviation() > 1e-6);
     const at::Tensor ratio =
-        at::where(usable, deviation_after / deviation_before, at::ones_like(deviation_after)).clamp(0.1, 10);
+        at::where(usable, after.deviation() / before.deviation(), at::ones_like(usable, at::kDouble)).clamp(0.1, 10);
     const at::Tensor sigma = norm.sigma * ratio;
-    const at::Tensor mean = mean_after - sigma * (mean_before - norm.mean) / norm.sigma;
+    const at::Tensor mean = after.mean() - sigma * (before.mean() - norm.mean) / norm.sigma;
     const double epsilon = pruned_.nodes[n].real("epsilon", 1e-5);
     const auto dtype = pruned_.tensor(pruned_.nodes[n].inputs[3]).scalar_type();
     replace_constant(pruned_, n, 3, mean.to(dtype));
@@ -279,6 +281,7 @@ class Reconstruction {
     for (size_t g = 0; g < ws.size(); ++g) {
       CrossMoments moments;
       moments.add(ys[g].contiguous(), xs[g].contiguous());
+      moments.sum_over(*options_.ranks);
       const LinearFit fit = fit_linear(moments.covariance_xx(), moments.covariance_xy(), moments.mean_x(),
                                        moments.mean_y(), options_.merge_ridge);
       weights.push_back(at::tensordot(ws[g], fit.weight, {1}, {0}).movedim(-1, 1));
@@ -314,6 +317,7 @@ class Reconstruction {
         const auto [u, y] = patches.rows(begin, count, ts[g], layer.value_axis, step, phase);
         moments.add(u, y);
       }
+      moments.sum_over(*options_.ranks);
       const at::Tensor W = ridge_towards(moments.covariance_xx(), moments.covariance_xy(), ridge,
                                          priors[g].reshape({priors[g].size(0), -1}));
       weights.push_back(W.reshape(priors[g].sizes()));

@@ -21,17 +21,19 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/core/graph.h"
+#include "pare/dist/process_group.h"
 
 namespace pare {
 
 struct ReconstructOptions {
-  double merge_ridge = 1e-3;  // ρ₁
-  double ridge = 1e-2;        // ρ₂
-  double own_ridge = 3e-1;    // ρ₂ of layers that lost no channel
-  int64_t largest = 4096;     // unknowns of a filter up to which it is solved in full; 0: all layers merged only
-  bool every_layer = true;    // also layers that lost no channel but whose input changed
-  bool shortcut = true;       // ask what a shortcut lost of the layer beside it
-  bool norms = true;          // move the statistics of batch norms that follow no solved layer
+  double merge_ridge = 1e-3;       // ρ₁
+  double ridge = 1e-2;             // ρ₂
+  double own_ridge = 3e-1;         // ρ₂ of layers that lost no channel
+  int64_t largest = 4096;          // unknowns of a filter up to which it is solved in full; 0: all layers merged only
+  bool every_layer = true;         // also layers that lost no channel but whose input changed
+  bool shortcut = true;            // ask what a shortcut lost of the layer beside it
+  bool norms = true;               // move the statistics of batch norms that follow no solved layer
+  ProcessGroup* ranks = &alone();  // each has its own part of the inputs
   std::function<void(int64_t done, int64_t all)> progress;
 };
 
@@ -41,8 +43,8 @@ struct ReconstructReport {
   std::vector<std::string> left;    // and those that could be neither, with the reason
 };
 
-// `pruned` is `original` without the channels `removed` of `map`; `inputs` hold all images. Returns the pruned graph
-// with other weights.
+// `pruned` is `original` without the channels `removed` of `map`; `inputs` hold all images, or this rank's part of
+// them. Returns the pruned graph with other weights.
 Graph reconstruct(const Graph& original, const Graph& pruned, const ChannelMap& map, const std::set<ChannelId>& removed,
                   const std::vector<at::Tensor>& inputs, const ReconstructOptions& options, ReconstructReport& report);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "pare/calibrate/moments.h"
 #include "pare/calibrate/noise.h"
 #include "pare/calibrate/stretch.h"
 #include "pare/core/error.h"
@@ -92,7 +93,7 @@ std::vector<Alignment> align_all(const std::vector<Network>& networks, size_t re
   std::vector<std::unique_ptr<ActivationPoints>> activations(networks.size());
   if (options.align == "activations")
     for (size_t k = 0; k < networks.size(); ++k)
-      activations[k] = std::make_unique<ActivationPoints>(networks[k], samples);
+      activations[k] = std::make_unique<ActivationPoints>(networks[k], samples, *options.ranks);
   const WeightMatchingOptions matching{.scaling = transport.scaling, .seed = options.seed};
   std::vector<Alignment> result;
   for (size_t k = 0; k < networks.size(); ++k) {
@@ -125,13 +126,15 @@ std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& optio
 }
 
 void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples) {
-  const Parents parents{result.aligned, result.shares};
+  const Parents parents{result.aligned, result.shares, *options.ranks};
   if (options.repair == "rescale")
     result.fused = samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples);
   if (options.repair != "regression") return;
   result.on_noise = samples.empty();
-  const auto inputs = result.on_noise ? made_inputs(result.fused, options)
-                                      : stretch_samples(samples, {.count = options.inputs, .seed = options.seed});
+  // Each rank mixes its own samples, to its part of the inputs.
+  const int64_t part = std::max<int64_t>(1, options.inputs / options.ranks->size());
+  const auto inputs = result.on_noise ? own_part(made_inputs(result.fused, options), *options.ranks)
+                                      : stretch_samples(samples, {.count = part, .seed = options.seed});
   // Without batch norms a convolution fitted to noise is worse than before on images; its statistics alone are better.
   if (result.on_noise && has_plain_convolutions(result.fused))
     result.fused = rescale(result.fused, parents, inputs);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pare/core/options.h"
+#include "pare/dist/process_group.h"
 #include "pare/fuse/optimal_transport.h"
 
 namespace pare {
@@ -29,8 +30,9 @@ struct FuseOptions {
   std::vector<double> weights;  // none: equal
   int64_t reference = 0;        // whose neurons the others are aligned to
   uint64_t seed = 0;
+  ProcessGroup* ranks = &alone();  // each has its own part of the samples
 
-  void describe(OptionVisitor& options);  // all but weights and seed
+  void describe(OptionVisitor& options);  // all but weights, seed and ranks
 };
 
 struct FusionResult {
@@ -41,8 +43,9 @@ struct FusionResult {
   bool on_noise = false;  // the repair used inputs that it made itself
 };
 
-// `samples` are inputs, one tensor per graph input; empty: no data. Error{usage} for options that do not fit (fewer
-// than two models, activations without samples), Error{shape} naming the first node that differs.
+// `samples` are inputs, one tensor per graph input, or this rank's part of them; empty: no data. Error{usage} for
+// options that do not fit (fewer than two models, activations without samples), Error{shape} naming the first node that
+// differs.
 FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
                   const std::vector<at::Tensor>& samples = {});
 

@@ -28,6 +28,19 @@ bool counts(const PlacedSlot& slot, int64_t rank, PointSides sides) {
   return false;
 }
 
+// The columns of all ranks, in their order.
+at::Tensor beside_those_of_all(const at::Tensor& own, ProcessGroup& ranks) {
+  if (ranks.alone()) return own;
+  const at::Tensor widths = at::zeros({ranks.size()}, at::kDouble);
+  widths[ranks.rank()] = static_cast<double>(own.size(1));
+  ranks.sum(widths);
+  const auto width = [&](int first, int last) { return widths.slice(0, first, last).sum().item<int64_t>(); };
+  const at::Tensor all = at::zeros({own.size(0), width(0, ranks.size())}, own.options());
+  all.narrow(1, width(0, ranks.rank()), own.size(1)).copy_(own);
+  ranks.sum(all);
+  return all;
+}
+
 }  // namespace
 
 PointPair weight_points(const Network& source, const Network& target, size_t channel_class, const ClassMaps& maps,
@@ -55,7 +68,7 @@ PointPair weight_points(const Network& source, const Network& target, size_t cha
   return {at::cat(from, 1), at::cat(to, 1)};
 }
 
-ActivationPoints::ActivationPoints(const Network& network, const std::vector<at::Tensor>& samples)
+ActivationPoints::ActivationPoints(const Network& network, const std::vector<at::Tensor>& samples, ProcessGroup& ranks)
     : points_(network.classes.size()) {
   const at::NoGradGuard no_grad;
   std::vector<std::vector<ClassView>> views(network.classes.size());
@@ -75,7 +88,7 @@ ActivationPoints::ActivationPoints(const Network& network, const std::vector<at:
       const int64_t stride = (rows.size(1) + kMostCoordinates - 1) / kMostCoordinates;
       parts.push_back(stride > 1 ? rows.slice(1, 0, rows.size(1), stride).contiguous() : rows);
     }
-    if (!parts.empty()) points_[c] = at::cat(parts, 1);
+    if (!parts.empty()) points_[c] = beside_those_of_all(at::cat(parts, 1), ranks);
   }
 }
 

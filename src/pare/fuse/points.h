@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "pare/dist/process_group.h"
 #include "pare/fuse/channel_transport.h"
 
 namespace pare {
@@ -25,7 +26,8 @@ PointPair weight_points(const Network& source, const Network& target, size_t cha
 // Values of one run over samples, kept for every class that is not fixed.
 class ActivationPoints {
  public:
-  ActivationPoints(const Network& network, const std::vector<at::Tensor>& samples);
+  // Of all ranks' samples together.
+  ActivationPoints(const Network& network, const std::vector<at::Tensor>& samples, ProcessGroup& ranks = alone());
   at::Tensor points(size_t channel_class) const;  // [channels, d]
 
  private:

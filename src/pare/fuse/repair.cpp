@@ -53,26 +53,6 @@ void run_in_pieces(const Graph& graph, const std::vector<at::Tensor>& samples, c
   }
 }
 
-// Mean and variance of every channel (axis 1, or the last of a matrix) of a value.
-class ChannelStatistics {
- public:
-  void add(const at::Tensor& value) {
-    const at::Tensor rows = value.movedim(value.dim() == 2 ? -1 : 1, 0).reshape({value.size(1), -1}).to(at::kDouble);
-    const at::Tensor sum = rows.sum(1);
-    const at::Tensor squares = rows.square().sum(1);
-    sum_ = sum_.defined() ? sum_ + sum : sum;
-    squares_ = squares_.defined() ? squares_ + squares : squares;
-    count_ += static_cast<double>(rows.size(1));
-  }
-  at::Tensor mean() const { return sum_ / count_; }
-  at::Tensor variance() const { return (squares_ / count_ - mean().square()).clamp_min(0); }
-  at::Tensor deviation() const { return variance().sqrt(); }
-
- private:
-  at::Tensor sum_, squares_;
-  double count_ = 0;
-};
-
 std::vector<size_t> batch_norms(const Graph& graph) {
   std::vector<size_t> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -89,10 +69,11 @@ std::set<std::string> values_before_batch_norms(const Graph& graph) {
   return values;
 }
 
-void reset_batch_norm(Graph& graph, size_t index, const std::vector<at::Tensor>& samples) {
+void reset_batch_norm(Graph& graph, size_t index, const std::vector<at::Tensor>& samples, ProcessGroup& ranks) {
   const Node& node = graph.nodes[index];
-  ChannelStatistics statistics;
+  ChannelMoments statistics;
   run_in_pieces(graph, samples, {node.inputs[0]}, [&](const TensorMap& v) { statistics.add(v.at(node.inputs[0])); });
+  statistics.sum_over(ranks);
   const auto dtype = graph.tensor(node.inputs[3]).scalar_type();
   graph.tensors[node.inputs[3]] = statistics.mean().to(dtype);
   graph.tensors[node.inputs[4]] = statistics.variance().to(dtype);
@@ -107,10 +88,10 @@ int64_t thinning(int64_t places, const std::vector<at::Tensor>& samples) {
 
 }  // namespace
 
-Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples) {
+Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples, ProcessGroup& ranks) {
   const at::NoGradGuard no_grad;
   Graph result = graph;
-  for (const size_t n : batch_norms(graph)) reset_batch_norm(result, n, samples);
+  for (const size_t n : batch_norms(graph)) reset_batch_norm(result, n, samples, ranks);
   return result;
 }
 
@@ -127,11 +108,12 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
   std::map<std::string, at::Tensor> mean;
   std::map<std::string, at::Tensor> deviation;
   for (size_t k = 0; k < parents.networks.size(); ++k) {
-    std::map<std::string, ChannelStatistics> of;
+    std::map<std::string, ChannelMoments> of;
     run_in_pieces(parents.networks[k], samples, values, [&](const TensorMap& v) {
       for (const std::string& value : values) of[value].add(v.at(value));
     });
     for (const std::string& value : values) {
+      of[value].sum_over(parents.ranks);
       const at::Tensor m = of[value].mean() * parents.shares[k];
       const at::Tensor s = of[value].deviation() * parents.shares[k];
       mean[value] = k == 0 ? m : mean[value] + m;
@@ -141,11 +123,12 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
 
   for (size_t n = 0; n < result.nodes.size(); ++n) {
     if (result.nodes[n].op == "BatchNormalization" && normed.contains(result.nodes[n].inputs[0]))
-      reset_batch_norm(result, n, samples);
+      reset_batch_norm(result, n, samples, parents.ranks);
     const auto layer = std::find_if(layers.begin(), layers.end(), [&](const LinearLayer& l) { return l.node == n; });
     if (layer == layers.end() || normed.contains(layer->output) || outputs.contains(layer->output)) continue;
-    ChannelStatistics own;
+    ChannelMoments own;
     run_in_pieces(result, samples, {layer->output}, [&](const TensorMap& v) { own.add(v.at(layer->output)); });
+    own.sum_over(parents.ranks);
     const at::Tensor found = own.deviation();
     const at::Tensor scale = at::where(found > 0, deviation[layer->output] / found, at::ones_like(found));
     at::Tensor bias;
@@ -176,7 +159,7 @@ Graph rescale_norms(const Graph& fused, const Parents& parents) {
 
 Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples, double rho) {
   const at::NoGradGuard no_grad;
-  Graph result = with_biases(fold_batch_norm(reset_batch_norms(fused, samples)));
+  Graph result = with_biases(fold_batch_norm(reset_batch_norms(fused, samples, parents.ranks)));
   std::vector<Graph> folded;
   for (const Graph& parent : parents.networks) folded.push_back(fold_batch_norm(parent));
 
@@ -208,6 +191,7 @@ Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::
     run_in_pieces(result, samples, {layer.input}, [&](const TensorMap& v) {
       moments.add(input_rows(result, layer, v.at(layer.input), strides[l]), Z[l][p++]);
     });
+    moments.sum_over(parents.ranks);
     const at::Tensor W = weight_matrix(result, layer).to(at::kDouble);
     // Moments about zero, with a one appended to every input where the layer has a bias.
     const at::Tensor u = moments.mean_x().unsqueeze(1);

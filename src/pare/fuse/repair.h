@@ -19,15 +19,17 @@
 #include <vector>
 
 #include "pare/core/graph.h"
+#include "pare/dist/process_group.h"
 
 namespace pare {
 
 struct Parents {
   const std::vector<Graph>& networks;
   const std::vector<double>& shares;
+  ProcessGroup& ranks = alone();  // each has its own part of the samples
 };
 
-Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples);
+Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples, ProcessGroup& ranks = alone());
 
 Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples);
 Graph rescale_norms(const Graph& fused, const Parents& parents);

@@ -95,7 +95,8 @@ at::Tensor channel_rows(const ChannelMap& map, const ChannelGroup& group, const 
 }  // namespace
 
 std::map<size_t, std::vector<ReaderMoments>> reader_moments(const Graph& graph, const ChannelMap& map,
-                                                            const std::vector<at::Tensor>& inputs) {
+                                                            const std::vector<at::Tensor>& inputs,
+                                                            ProcessGroup& ranks) {
   const at::NoGradGuard no_grad;
   std::vector<Reader> readers = readers_of(graph, map);
   const Program program(graph);
@@ -114,8 +115,9 @@ std::map<size_t, std::vector<ReaderMoments>> reader_moments(const Graph& graph, 
     }
   }
   std::map<size_t, std::vector<ReaderMoments>> all;
-  for (const auto& reader : readers) {
+  for (auto& reader : readers) {
     if (reader.moments.count() == 0) continue;
+    reader.moments.sum_over(ranks);
     const at::Tensor weights = rows_by_channel(graph, map.groups[reader.group], *reader.slot);
     all[reader.group].push_back({reader.moments.covariance(), at::mm(weights, weights.t())});
   }

@@ -13,6 +13,7 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/core/graph.h"
+#include "pare/dist/process_group.h"
 
 namespace pare {
 
@@ -25,9 +26,10 @@ struct ReaderMoments {
 // The channels in the order in which they would be kept.
 std::vector<int64_t> greedy_order(std::vector<ReaderMoments> readers);
 
-// What the readers of every prunable group see on these inputs, by index of group.
+// What the readers of every prunable group see on these inputs, of which each rank has a part, by index of group.
 std::map<size_t, std::vector<ReaderMoments>> reader_moments(const Graph& graph, const ChannelMap& map,
-                                                            const std::vector<at::Tensor>& inputs);
+                                                            const std::vector<at::Tensor>& inputs,
+                                                            ProcessGroup& ranks = alone());
 
 // Importance by place in the order: the first kept has the largest.
 at::Tensor subset_importance(std::vector<ReaderMoments> readers);

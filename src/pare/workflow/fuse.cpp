@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "pare/calibrate/moments.h"
 #include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
@@ -31,12 +32,13 @@ std::vector<at::Tensor> training_samples(const FuseRunOptions& options, const Gr
 FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options) {
   FuseRun run;
   if (models.empty()) throw Error(ErrorKind::usage, "models", "there are none");
-  const auto samples = training_samples(options, models.front());
-  run.samples = samples.empty() ? 0 : samples.front().size(0);
+  const auto all_samples = training_samples(options, models.front());
+  const auto samples = own_part(all_samples, *options.fuse.ranks);
+  run.samples = all_samples.empty() ? 0 : all_samples.front().size(0);
   const auto start = std::chrono::steady_clock::now();
   run.result = fuse(models, options.fuse, samples);
   run.fuse_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (options.data.data.empty()) return run;
+  if (options.data.data.empty() || !options.fuse.ranks->main()) return run;
 
   const Dataset data = options.data.load(models.front());
   const Evaluation parents = evaluate(models, data, {.ensemble = true, .progress = options.progress});

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "pare/calibrate/distill_images.h"
+#include "pare/calibrate/moments.h"
 #include "pare/calibrate/noise.h"
 #include "pare/compensate/empty.h"
 #include "pare/core/error.h"
@@ -103,14 +104,14 @@ class LearningImages {
   const std::vector<at::Tensor>& inputs(const Graph& graph) {
     if (inputs_.empty()) {
       const auto start = Clock::now();
-      inputs_ = made_only() ? made(graph) : loaded(graph);
+      inputs_ = made_only() ? own_part(made(graph), *options_.ranks) : loaded(graph);
       if (!options_.no_mirror) add_mirrored();
       seconds_ += since(start);
     }
     return inputs_;
   }
 
-  // Images and labels of the training data.
+  // Images and labels of the training data, this rank's part.
   const Batch& batch(const Graph& graph) {
     if (!batch_.images.defined()) {
       DataChoice choice = options_.data;
@@ -119,6 +120,8 @@ class LearningImages {
       const Dataset data = choice.load(graph);
       batch_ = make_batch(data, 0, data.size());
       if (data.size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
+      batch_.images = own_part({batch_.images}, *options_.ranks)[0];
+      batch_.labels = own_part({batch_.labels}, *options_.ranks)[0];
       const auto& dims = graph.inputs.at(0).dims;
       if (dims && dims->size() == 2) batch_.images = batch_.images.flatten(1);
       batch_.images = batch_.images.to(graph.inputs[0].dtype);
@@ -174,6 +177,7 @@ class Pruner {
  public:
   Pruner(const PruneOptions& options, const ShapeOptions& shapes)
       : options_(options),
+        method_options_(options.method),
         shapes_(shapes),
         method_(find_compensation(options.compensate)),
         images_(options, result_.notes, result_.image_seconds) {
@@ -189,6 +193,7 @@ class Pruner {
     fraction(options.method.most_sim.threshold, "--threshold", 1);
     fraction(options.method.most_sim.lambda, "--lambda", 1);
     fraction(options.method.reconstruct.ridge, "--ridge", 1e6);
+    method_options_.reconstruct.ranks = options.ranks;
   }
 
   // One selection, removal and compensation.
@@ -203,7 +208,7 @@ class Pruner {
     Graph pruned = pipeline.run(
         "prune",
         [&](const Graph& g) {
-          done = compensate(g, map, removed, method_, options_.method, inputs);
+          done = compensate(g, map, removed, method_, method_options_, inputs);
           return done.graph;
         },
         graph);
@@ -239,7 +244,7 @@ class Pruner {
  private:
   Importance importance(const Graph& graph, const ChannelMap& map) {
     if (options_.criterion == "subset") {
-      moments_ = reader_moments(graph, map, images_.inputs(graph));
+      moments_ = reader_moments(graph, map, images_.inputs(graph), *options_.ranks);
       return [this, &map](const ChannelGroup& group, std::string& reason) {
         const auto index = static_cast<size_t>(&group - map.groups.data());
         const auto found = moments_.find(index);
@@ -253,11 +258,23 @@ class Pruner {
       if (options_.data.data.empty()) throw Error(ErrorKind::usage, "--data", "the criterion taylor needs data");
       const Batch& batch = images_.batch(graph);
       gradients_ = loss_gradients(graph, batch.images, batch.labels);
+      average_over_ranks(gradients_, static_cast<double>(batch.images.size(0)));
       criterion.gradients = &gradients_;
     }
     return [this, &graph, &map, criterion](const ChannelGroup& group, std::string& reason) {
       return pare::importance(graph, map, group, criterion, reason);
     };
+  }
+
+  // Gradients of a mean over `images` images become those of the mean over the images of all ranks.
+  void average_over_ranks(Gradients& gradients, double images) const {
+    if (options_.ranks->alone()) return;
+    const at::Tensor all = at::full({1}, images, at::kDouble);
+    options_.ranks->sum(all);
+    for (auto& [name, gradient] : gradients) {
+      gradient = gradient.contiguous() * (images / all.item<double>());
+      options_.ranks->sum(gradient);
+    }
   }
 
   // Groups of a later step have fewer channels to begin with: totals are those of the first.
@@ -276,6 +293,7 @@ class Pruner {
   }
 
   const PruneOptions& options_;
+  CompensateOptions method_options_;
   const ShapeOptions& shapes_;
   const Compensation& method_;
   PruneResult result_;
@@ -312,7 +330,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   Pruner pruner(options, shapes);
   const std::optional<Dataset> data =
       options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
-  const Dataset* where = data ? &*data : nullptr;
+  const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
   const Measured before = measured(graph, where, options, "measuring the original");
   const auto method_start = Clock::now();
   Graph pruned = graph;
@@ -328,7 +346,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   result.after = measured(pruned, where, options, "measuring the pruned model");
   result.graph = std::move(pruned);
   result.seconds = since(start);
-  if (options.max_drop >= 0) {
+  if (options.max_drop >= 0 && options.ranks->main()) {
     const auto& [name, had] = result.before.metrics.front();
     const double has = result.after.metrics.front().second;
     if (!(had - has <= options.max_drop))

@@ -42,6 +42,7 @@ struct PruneOptions {
   DataChoice data;       // measured on before and after, where given; the training part is what methods learn from
 
   uint64_t seed = 0;
+  ProcessGroup* ranks = &alone();  // they share the images that methods learn from; only the first measures
   // Called after every step with the network so far, and gives that which goes on: fine-tuning.
   std::function<Graph(const Graph& graph, int64_t step)> after_step;
   std::function<void(const std::string& what, int64_t done, int64_t all)> progress;
