@@ -121,6 +121,8 @@ struct Loader::State {
       chosen.data_ptr<int64_t>()[i] = at;
     }
     Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index, .whole = whole};
+    batch.of = dataset.size();
+    if (!options.augment.any() && !options.transform) batch.samples = chosen;
     batch.share = static_cast<double>(count) / static_cast<double>(shared ? whole : whole * options.parts);
     if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
     Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));

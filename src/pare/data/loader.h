@@ -28,11 +28,13 @@
 namespace pare {
 
 struct Batch {
-  at::Tensor images;  // float32 [n, C, H, W]
-  at::Tensor labels;  // int64 [n]; of multi-label data float32 [n, K], 1 = present
-  int64_t index = 0;  // in its epoch
-  int64_t whole = 0;  // images of all parts together
-  double share = 1;   // of this part in a sum over all parts
+  at::Tensor images;   // float32 [n, C, H, W]
+  at::Tensor labels;   // int64 [n]; of multi-label data float32 [n, K], 1 = present
+  int64_t index = 0;   // in its epoch
+  int64_t whole = 0;   // images of all parts together
+  double share = 1;    // of this part in a sum over all parts
+  at::Tensor samples;  // int64 [n]: the images' places in the data; undefined where they are not as stored there
+  int64_t of = 0;      // images of the data
 };
 
 struct LoaderPosition {

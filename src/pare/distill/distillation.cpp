@@ -72,7 +72,7 @@ Observation Distillation::observe_student(const ForwardPass& pass) const {
 
 Loss Distillation::operator()(const ForwardPass& pass) {
   const at::Tensor& labels = pass.batch.labels;
-  const Observation teacher = teacher_.observe(pass.batch.images);
+  const Observation teacher = teacher_.observe(pass.batch);
   const Observation student = observe_student(pass);
   at::Tensor loss = (1 - options_.alpha) * classification_loss(student.scores, labels, label_smoothing_);
   if (options_.alpha > 0)

@@ -1,7 +1,6 @@
 #include "pare/distill/teacher.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 
@@ -44,29 +43,24 @@ Teacher::Teacher(const Graph& graph, std::vector<std::string> layers, MatchMetho
   }
 }
 
-Observation Teacher::observe(const at::Tensor& images) const {
-  const at::Tensor input = input_of((whole_ ? *whole_ : *front_).graph(), images);
+Observation Teacher::observe(const Batch& batch) {
+  const at::Tensor input = input_of((whole_ ? *whole_ : *front_).graph(), batch.images);
   switch (gradients_) {
-    case MatchMethod::Gradients::none: return observe_unrecorded(input);
-    case MatchMethod::Gradients::layers: return observe_behind(input);
+    case MatchMethod::Gradients::none: return observe_unrecorded(input, batch);
+    case MatchMethod::Gradients::layers: return observe_behind(input, batch);
     default: return observe_recorded(input);
   }
 }
 
-Observation Teacher::observe_unrecorded(const at::Tensor& input) const {
-  const at::NoGradGuard no_grad;
-  auto outputs = whole_->run({&input, 1}).outputs;
+Observation Teacher::observe_unrecorded(const at::Tensor& input, const Batch& batch) {
+  auto outputs = remembered_.of(*whole_, input, batch);
   Observation seen{.input = input, .scores = outputs[0].flatten(1), .layers = {}};
   seen.layers.assign(outputs.begin() + 1, outputs.end());
   return seen;
 }
 
-Observation Teacher::observe_behind(const at::Tensor& input) const {
-  std::vector<at::Tensor> boundary;
-  {
-    const at::NoGradGuard no_grad;
-    boundary = front_->run({&input, 1}).outputs;
-  }
+Observation Teacher::observe_behind(const at::Tensor& input, const Batch& batch) {
+  std::vector<at::Tensor> boundary = remembered_.of(*front_, input, batch);
   boundary[0] = boundary[0].detach().requires_grad_();
   RunOptions options;
   for (const auto& layer : layers_)

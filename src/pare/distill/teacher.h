@@ -1,7 +1,8 @@
 // The trained network that a student learns from. It is observed as it is used: batch norms folded, no dropout, whole
-// batches in its fastest form, and only what a method differentiates is recorded.
+// batches in its fastest form, and only what a method differentiates is recorded. What it makes of images that come
+// again as they were is remembered.
 //
-// Immutable; any thread.
+// Used by one thread at a time.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "pare/distill/match.h"
+#include "pare/distill/remembered.h"
 #include "pare/exec/program.h"
 
 namespace pare {
@@ -18,12 +20,11 @@ class Teacher {
   // `graph` as explained_graph() gives it, `layers` are values of it.
   Teacher(const Graph& graph, std::vector<std::string> layers, MatchMethod::Gradients gradients);
 
-  // Of a batch's images.
-  Observation observe(const at::Tensor& images) const;
+  Observation observe(const Batch& batch);
 
  private:
-  Observation observe_unrecorded(const at::Tensor& input) const;
-  Observation observe_behind(const at::Tensor& input) const;
+  Observation observe_unrecorded(const at::Tensor& input, const Batch& batch);
+  Observation observe_behind(const at::Tensor& input, const Batch& batch);
   Observation observe_recorded(const at::Tensor& input) const;
 
   std::vector<std::string> layers_;
@@ -31,6 +32,7 @@ class Teacher {
   std::optional<Program> whole_;         // no gradients: scores, then layers; of the input: the graph
   std::optional<Program> front_, back_;  // of layers: up to the first of them, and behind
   std::string first_;
+  RememberedOutputs remembered_;  // of whole_ without gradients, or of front_
 };
 
 }  // namespace pare

@@ -4,6 +4,14 @@
 
 namespace pare {
 
+at::Tensor channels_last(const at::Tensor& images) {
+  const at::Tensor dense = images.contiguous(at::MemoryFormat::ChannelsLast);
+  if (images.size(1) != 1) return dense;
+  const int64_t height = images.size(2);
+  const int64_t width = images.size(3);
+  return dense.as_strided(images.sizes(), {height * width, 1, width, 1});
+}
+
 int64_t normalized_axis(int64_t axis, int64_t rank, const Node& node) {
   const int64_t result = axis < 0 ? axis + rank : axis;
   if (result < 0 || result >= std::max<int64_t>(rank, 1))

@@ -13,6 +13,10 @@ namespace pare {
 int64_t normalized_axis(int64_t axis, int64_t rank, const Node& node);
 std::vector<int64_t> normalized_axes(std::vector<int64_t> axes, int64_t rank, const Node& node);
 
+// A tensor of four axes in channels-last order. One channel is the same memory in either order, but ATen goes by the
+// strides, and what a layer computes takes its order from them: here they say channels-last.
+at::Tensor channels_last(const at::Tensor& images);
+
 // The extents of operands broadcast together as numpy does. Error{shape} names the node when they do not fit.
 Shape broadcast_dims(const Shape& a, const Shape& b, const Node& node);
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "pare/ops/common.h"
 #include "pare/ops/onednn.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/nodes.h"
@@ -61,7 +62,7 @@ Graph for_inference(const Graph& graph) {
     if (node.op != "Conv" || !node.domain.empty() || node.inputs.size() < 2) continue;
     const auto weight = result.tensors.find(node.inputs[1]);
     if (weight != result.tensors.end() && weight->second.dim() == 4)
-      weight->second = weight->second.contiguous(at::MemoryFormat::ChannelsLast);
+      weight->second = channels_last(weight->second);
   }
   return result;
 }

@@ -21,7 +21,7 @@ at::Tensor input_of(const Graph& graph, const at::Tensor& batch) {
   if (info.dims && info.dims->size() == 2)
     images = images.flatten(1);
   else if (images.dim() == 4)
-    images = images.contiguous(at::MemoryFormat::ChannelsLast);
+    images = channels_last(images);
   return images.scalar_type() == info.dtype ? images : images.to(info.dtype);
 }
 

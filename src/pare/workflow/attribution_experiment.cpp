@@ -16,7 +16,7 @@ AttributionScale attribution_scale(const std::string& name) {
   if (name == "full") return {};
   if (name == "small")
     return {.teacher_epochs = 8,
-            .student_epochs = 15,
+            .student_epochs = 30,
             .finetune_epochs = 1,
             .finetune_lr = 0.01,
             .rounds = 6,
@@ -165,16 +165,23 @@ Graph AttributionExperiment::unstructured(const std::string& match, int64_t seed
   return sparsify(teacher(), true, student_scenes(), options, named).graph;
 }
 
-AttributionFigures AttributionExperiment::measure(const Graph& graph, const std::string& map) {
-  const LocalizeResult result = localize({teacher(), graph}, test_scenes(), {.attribution = {.method = map}});
-  const Localization& found = result.models[1];
-  return {.precision = found.classification.sample_precision,
-          .f1 = found.classification.f1,
-          .auc = found.predicted.auc.mean(),
-          .point = found.predicted.point.mean(),
-          .auc_all = found.present.auc.mean(),
-          .point_all = found.present.point.mean(),
-          .cosine = found.cosine.mean()};
+std::vector<AttributionFigures> AttributionExperiment::measure(const std::vector<Graph>& networks,
+                                                               const std::string& map) {
+  std::vector<Graph> models = {teacher()};
+  models.insert(models.end(), networks.begin(), networks.end());
+  const LocalizeResult result = localize(models, test_scenes(), {.attribution = {.method = map}});
+  std::vector<AttributionFigures> figures;
+  for (size_t m = 1; m < models.size(); ++m) {
+    const Localization& found = result.models[m];
+    figures.push_back({.precision = found.classification.sample_precision,
+                       .f1 = found.classification.f1,
+                       .auc = found.predicted.auc.mean(),
+                       .point = found.predicted.point.mean(),
+                       .auc_all = found.present.auc.mean(),
+                       .point_all = found.present.point.mean(),
+                       .cosine = found.cosine.mean()});
+  }
+  return figures;
 }
 
 RoarResult AttributionExperiment::remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models) {

@@ -33,9 +33,9 @@ struct AttributionScale {
   int64_t roar_epochs = 15;
   std::vector<double> roar_levels = {0.1, 0.3, 0.5, 0.7, 0.9};
   int64_t seeds = 5;
-  int64_t pruning_seeds = 5;  // of the two settings that begin with the teacher
+  int64_t pruning_seeds = 5;  // of the two settings that begin with the teacher, and of attention transfer
 };
-// toy: to see that everything runs; small: half the epochs of students, few of pruned networks; full: as above.
+// toy: to see that everything runs; small: few epochs of pruned networks; full: as above.
 // Error{usage} otherwise.
 AttributionScale attribution_scale(const std::string& name);
 
@@ -65,7 +65,8 @@ class AttributionExperiment {
   const Graph& teacher();  // trained when first asked for
   // `setting` as above, `match` as DistillationOptions has it; "none": soft targets alone, or plain fine-tuning.
   Graph compressed(const std::string& setting, const std::string& match, int64_t seed);
-  AttributionFigures measure(const Graph& graph, const std::string& map);
+  // Each of the networks, beside the teacher.
+  std::vector<AttributionFigures> measure(const std::vector<Graph>& networks, const std::string& map);
   RoarResult remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models);
 
  private:

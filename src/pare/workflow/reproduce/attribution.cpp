@@ -47,30 +47,55 @@ double published(const std::string& match, const std::string& map, const std::st
   return kNoFigure;
 }
 
-// One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
-void add_network(Reproduction& table, AttributionExperiment& experiment, const std::string& setting,
-                 const std::string& match, const std::string& map) {
-  const bool distillation = setting == "distillation" || setting == "teacher";
-  const std::string subject = fmt::format("{}, scenes, maps by {}", setting, map);
-  const std::string what = setting == "teacher" ? "vgg9-bn" : match_name(setting, match);
+// A network of the tables: the teacher, or one compressed with every seed.
+struct MapSubject {
+  std::string setting, match;
+  int64_t seeds = 1;
+
+  bool is_teacher() const { return setting == "teacher"; }
+  std::string name() const { return is_teacher() ? "vgg9-bn" : match_name(setting, match); }
+  std::vector<Graph> networks(AttributionExperiment& experiment) const {
+    if (is_teacher()) return {experiment.teacher()};
+    std::vector<Graph> all;
+    for (int64_t seed = 0; seed < seeds; ++seed) all.push_back(experiment.compressed(setting, match, seed));
+    return all;
+  }
+  // One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
+  std::vector<TableRow> rows(const std::string& map) const {
+    const bool has_published = is_teacher() || setting == "distillation";
+    const TableRow row{.table = fmt::format("{}, scenes, maps by {}", setting, map), .what = name()};
+    std::vector<TableRow> rows;
+    for (const auto& metric : AttributionFigures::names()) {
+      rows.push_back(row);
+      rows.back().metric = metric;
+      if (has_published) rows.back().published = published(is_teacher() ? setting : match, map, metric);
+    }
+    if (seeds == 1) return rows;
+    rows.push_back(row);
+    rows.back().metric = "auc all, standard error";
+    return rows;
+  }
+};
+
+// The teacher's maps are made once for all subjects of one measurement.
+void add_subjects(Reproduction& table, AttributionExperiment& experiment, const std::vector<MapSubject>& subjects,
+                  const std::string& map) {
   std::vector<TableRow> rows;
-  for (const auto& metric : AttributionFigures::names())
-    rows.push_back(
-        {.table = subject,
-         .what = what,
-         .metric = metric,
-         .published = distillation ? published(setting == "teacher" ? setting : match, map, metric) : kNoFigure});
-  const AttributionScale& scale = experiment.scale();
-  const int64_t seeds = setting == "teacher" ? 1 : setting == "distillation" ? scale.seeds : scale.pruning_seeds;
-  if (seeds > 1) rows.push_back({.table = subject, .what = what, .metric = "auc all, standard error"});
+  for (const auto& subject : subjects)
+    for (auto& row : subject.rows(map)) rows.push_back(std::move(row));
   table.rows(std::move(rows), [&] {
-    std::vector<AttributionFigures> figures;
-    for (int64_t seed = 0; seed < seeds; ++seed)
-      figures.push_back(experiment.measure(
-          setting == "teacher" ? experiment.teacher() : experiment.compressed(setting, match, seed), map));
-    const AttributionMeans result = means_of(figures);
-    std::vector<double> values = result.means;
-    if (seeds > 1) values.push_back(result.errors[4]);
+    std::vector<Graph> networks;
+    for (const auto& subject : subjects)
+      for (auto& network : subject.networks(experiment)) networks.push_back(std::move(network));
+    const std::vector<AttributionFigures> all = experiment.measure(networks, map);
+    std::vector<double> values;
+    auto next = all.begin();
+    for (const auto& subject : subjects) {
+      const AttributionMeans result = means_of({next, next + subject.seeds});
+      next += subject.seeds;
+      values.insert(values.end(), result.means.begin(), result.means.end());
+      if (subject.seeds > 1) values.push_back(result.errors[4]);
+    }
     return values;
   });
 }
@@ -98,15 +123,18 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment) {
 
 void reproduce_attribution(Reproduction& table) {
   const ReproduceOptions& options = table.options();
-  AttributionExperiment experiment(attribution_scale(options.scale), options.runs, options.seed, table.trainer());
-  for (const std::string map : {"gradcam", "ebp", "lrp", "rap"}) {
-    add_network(table, experiment, "teacher", "none", map);
-    for (const char* match : kMatches) add_network(table, experiment, "distillation", match, map);
-    if (map == "gradcam") add_network(table, experiment, "distillation", "at", map);
-  }
-  for (const char* setting : {"structured", "unstructured"})
-    for (const char* match : kMatches) add_network(table, experiment, setting, match, "gradcam");
+  const AttributionScale scale = attribution_scale(options.scale);
+  AttributionExperiment experiment(scale, options.runs, options.seed, table.trainer());
+  std::vector<MapSubject> distilled = {{"teacher", "none"}};
+  for (const char* match : kMatches) distilled.push_back({"distillation", match, scale.seeds});
+  // Row by row, so that processes can train at once; by the other maps, of networks that are there then, together.
+  for (const auto& subject : distilled) add_subjects(table, experiment, {subject}, "gradcam");
+  add_subjects(table, experiment, {{"distillation", "at", scale.pruning_seeds}}, "gradcam");
   roar_table(table, experiment);
+  for (const char* setting : {"unstructured", "structured"})
+    for (const char* match : kMatches)
+      add_subjects(table, experiment, {{setting, match, scale.pruning_seeds}}, "gradcam");
+  for (const char* map : {"ebp", "lrp", "rap"}) add_subjects(table, experiment, distilled, map);
 }
 
 }  // namespace pare

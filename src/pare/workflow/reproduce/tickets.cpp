@@ -236,7 +236,7 @@ TicketSubject convnet(const Reproduction& table) {
 
 TicketSubject resnet(const Reproduction& table) {
   TicketSubject subject = subject_of(table, "resnet20", "cifar10");
-  subject.plan.limit = table.at_scale<int64_t>(640, 12'800, 50'000);
+  subject.plan.limit = table.at_scale<int64_t>(640, 10'240, 50'000);
   subject.plan.training.train.epochs = table.at_scale<int64_t>(1, 8, 85);
   subject.plan.training.train.batch = 128;
   subject.plan.training.train.optimizer.lr = 0.1;
@@ -249,71 +249,73 @@ TicketSubject resnet(const Reproduction& table) {
   return subject;
 }
 
-// Accuracy of every candidate against its sparsity, and against the epochs until its mask was known.
-void save_curves(const Reproduction& table, const std::vector<std::pair<std::string, TicketSearch>>& searches) {
-  auto json = nlohmann::json::array();
+// Accuracy of every candidate against its sparsity, and the epochs until its mask was known, as tickets-METHOD.json;
+// tickets.svg has the curves of all methods so far.
+void save_curve(const Reproduction& table, const std::string& method, const TicketSearch& search) {
+  auto candidates = nlohmann::json::array();
+  for (const auto& ticket : search.tickets)
+    candidates.push_back({{"ticket", ticket.name},
+                          {"sparsity", ticket.sparsity.over_masked()},
+                          {"top1", ticket.metric},
+                          {"search_epochs", ticket.search_epochs}});
+  const nlohmann::json curve = {{"method", method}, {"dense", search.dense}, {"candidates", candidates}};
+  const auto file = [&](const std::string& name) { return table.run().path / name; };
+  write_file_atomically(file(fmt::format("tickets-{}.json", method)),
+                        [&](std::ostream& out) { out << curve.dump(2) << "\n"; });
   LinePlot plot{.title = "Tickets", .x = "weights removed", .y = "top-1 of the ticket, trained", .series = {}};
-  for (const auto& [name, search] : searches) {
+  for (const char* name : {"cs", "imp"}) {
+    std::ifstream in(file(fmt::format("tickets-{}.json", name)));
+    const auto json = nlohmann::json::parse(in, nullptr, false);
+    if (json.is_discarded()) continue;
     LineSeries series{.name = name, .x = {}, .y = {}};
-    for (const auto& ticket : search.tickets) {
-      series.x.push_back(ticket.sparsity.over_masked());
-      series.y.push_back(ticket.metric);
-      json.push_back({{"method", name},
-                      {"ticket", ticket.name},
-                      {"sparsity", ticket.sparsity.over_masked()},
-                      {"top1", ticket.metric},
-                      {"dense", search.dense},
-                      {"search_epochs", ticket.search_epochs}});
+    for (const auto& candidate : json.at("candidates")) {
+      series.x.push_back(candidate.at("sparsity").get<double>());
+      series.y.push_back(candidate.at("top1").get<double>());
     }
     plot.series.push_back(series);
   }
-  write_file_atomically(table.run().path / "tickets.json", [&](std::ostream& out) { out << json.dump(2) << "\n"; });
-  write_file_atomically(table.run().path / "tickets.svg", [&](std::ostream& out) { out << to_svg(plot); });
+  write_file_atomically(file("tickets.svg"), [&](std::ostream& out) { out << to_svg(plot); });
+}
+
+// One search, the tickets that it names, and how long it took.
+void ticket_rows(Reproduction& table, const char* method, const char* what, const SparsifyOptions& search_options) {
+  const TicketSubject subject = convnet(table);
+  const std::string title = fmt::format("tickets: {}, {} images of {}, {} epochs a round", subject.plan.arch,
+                                        subject.plan.limit, subject.plan.data, subject.plan.training.train.epochs);
+  std::vector<TableRow> rows = {{.table = title, .what = fmt::format("{}: dense", what)}};
+  for (const char* which : {"sparsest matching ticket", "best ticket"})
+    for (const char* metric : {"sparsity", "top1", "epochs of search"})
+      rows.push_back({.table = title, .what = fmt::format("{}: {}", what, which), .metric = metric});
+  table.rows(rows, [&] {
+    const Dataset data = training_data(subject.plan);
+    SparsifyOptions options = search_options;
+    options.method = method;
+    options.mask_rate = subject.mask_rate;
+    options.rewind = 1;
+    options.training = table.training(subject.plan);
+    const TicketSearch search = search_tickets(
+        table.untrained(subject.plan, data), data, options, table.trainer(),
+        [&](const Graph& graph) { return table.accuracy(graph, {.data = subject.plan.data, .limit = subject.test}); });
+    save_curve(table, method, search);
+    std::vector<double> figures = {search.dense};
+    for (const auto& index : {search.sparsest_matching, search.best}) {
+      // No candidate matches: no sparsity, and nothing was found in any number of epochs.
+      const Ticket* ticket = index ? &search.tickets[*index] : nullptr;
+      figures.push_back(ticket != nullptr ? ticket->sparsity.over_masked() : 0);
+      figures.push_back(ticket != nullptr ? ticket->metric : kNoFigure);
+      figures.push_back(ticket != nullptr ? static_cast<double>(ticket->search_epochs) : kNoFigure);
+    }
+    return figures;
+  });
 }
 
 void ticket_table(Reproduction& table) {
-  TicketSubject subject = convnet(table);
-  const std::string title = fmt::format("tickets: {}, {} images of {}, {} epochs a round", subject.plan.arch,
-                                        subject.plan.limit, subject.plan.data, subject.plan.training.train.epochs);
-  const auto searched = [&](const char* method, int64_t rounds, std::vector<double> s_init) {
-    const Dataset data = training_data(subject.plan);
-    SparsifyOptions options;
-    options.method = method;
-    options.s_init = std::move(s_init);
-    options.mask_rate = subject.mask_rate;
-    options.rounds = rounds;
-    options.rewind = 1;
-    options.training = table.training(subject.plan);
-    return search_tickets(table.untrained(subject.plan, data), data, options, table.trainer(), [&](const Graph& graph) {
-      return table.accuracy(graph, {.data = subject.plan.data, .limit = subject.test});
-    });
-  };
-  const auto row = [&](const std::string& what, const std::string& metric) {
-    return TableRow{.table = title, .what = what, .metric = metric};
-  };
-  const char* sparsest = "sparsest matching ticket";
-  const char* best = "best ticket";
-  std::vector<TableRow> rows = {row("dense", "top1")};
-  for (const char* method : {"continuous sparsification", "iterative magnitude pruning"})
-    for (const char* which : {sparsest, best})
-      for (const char* metric : {"sparsity", "top1", "epochs of search"})
-        rows.push_back(row(fmt::format("{}: {}", method, which), metric));
-  table.rows(rows, [&] {
-    const std::vector<std::pair<std::string, TicketSearch>> searches = {
-        {"cs", searched("cs", table.at_scale<int64_t>(1, 3, 5), {-0.05})},
-        {"imp", searched("imp", table.at_scale<int64_t>(3, 14, 20), {})}};
-    save_curves(table, searches);
-    std::vector<double> figures = {searches.front().second.dense};
-    for (const auto& [name, search] : searches)
-      for (const auto& index : {search.sparsest_matching, search.best}) {
-        // No candidate matches: no sparsity, and nothing was found in any number of epochs.
-        const Ticket* ticket = index ? &search.tickets[*index] : nullptr;
-        figures.push_back(ticket != nullptr ? ticket->sparsity.over_masked() : 0);
-        figures.push_back(ticket != nullptr ? ticket->metric : kNoFigure);
-        figures.push_back(ticket != nullptr ? static_cast<double>(ticket->search_epochs) : kNoFigure);
-      }
-    return figures;
-  });
+  SparsifyOptions rounds;
+  rounds.rounds = table.at_scale<int64_t>(3, 14, 20);
+  ticket_rows(table, "imp", "iterative magnitude pruning", rounds);
+  rounds.rounds = table.at_scale<int64_t>(1, 3, 5);
+  rounds.s_init = {-0.06};
+  ticket_rows(table, "cs", "continuous sparsification", rounds);
 }
 
 }  // namespace
@@ -322,8 +324,8 @@ void reproduce_tickets(Reproduction& table) {
   const TicketSubject mlp = perceptron(table);
   HighestSparsity(table, mlp).rows(sweeps(table, mlp, {}, false, true));
   const TicketSubject small = convnet(table);
+  ticket_table(table);  // its searches take longest
   HighestSparsity(table, small).rows(sweeps(table, small, {0.320, 0.975, 0.980, 0.996}, true, true));
-  ticket_table(table);
   const TicketSubject deep = resnet(table);
   std::vector<Sweep> chosen = sweeps(table, deep, {0.318, 0.755, 0.860, 0.893}, false, false);
   // A short training holds far less than the small networks do: the sweeps begin lower, and L0 is left to a machine
