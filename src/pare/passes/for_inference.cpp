@@ -61,8 +61,7 @@ Graph for_inference(const Graph& graph) {
   for (const auto& node : result.nodes) {
     if (node.op != "Conv" || !node.domain.empty() || node.inputs.size() < 2) continue;
     const auto weight = result.tensors.find(node.inputs[1]);
-    if (weight != result.tensors.end() && weight->second.dim() == 4)
-      weight->second = channels_last(weight->second);
+    if (weight != result.tensors.end() && weight->second.dim() == 4) weight->second = channels_last(weight->second);
   }
   return result;
 }

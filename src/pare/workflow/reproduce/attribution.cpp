@@ -108,10 +108,13 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment) {
                       .what = fmt::format("{:.0f} % of the pixels removed by maps of: {}", 100 * level, maps),
                       .metric = "f1"});
   table.rows(std::move(rows), [&] {
-    const RoarResult result =
-        experiment.remove_and_retrain({{"teacher", experiment.teacher()},
-                                       {"none", experiment.compressed("distillation", "none", 0)},
-                                       {"sswa", experiment.compressed("distillation", "sswa", 0)}});
+    const std::vector<std::pair<std::string, Graph>> models = {
+        {"teacher", experiment.teacher()},
+        {"none", experiment.compressed("distillation", "none", 0)},
+        {"sswa", experiment.compressed("distillation", "sswa", 0)}};
+    // For pare explain and pare localize.
+    for (const auto& [name, graph] : models) save_model(graph, table.run().path / (name + ".onnx"), {.force = true});
+    const RoarResult result = experiment.remove_and_retrain(models);
     std::vector<double> values;
     for (const auto& curve : result.curves)
       for (const double value : curve.values(result.metric)) values.push_back(value);
