@@ -1,12 +1,15 @@
+#include <ATen/Parallel.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "command.h"
 #include "pare/core/error.h"
@@ -111,6 +114,9 @@ class Tickets : public Command {
       ::waitpid(child, &status, 0);
       if (status != 0) session.say("note: a worker ended with status {}; the others do its part\n", status);
     }
+    // The cores that they had are free to collect with.
+    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    at::set_num_threads(static_cast<int>(std::min(cores, at::get_num_threads() * processes_)));
   }
 
   // The command line of this process, without what a part must not repeat.
