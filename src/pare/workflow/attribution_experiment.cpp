@@ -21,8 +21,8 @@ AttributionScale attribution_scale(const std::string& name) {
             .finetune_lr = 0.01,
             .rounds = 6,
             .round_rate = 0.4,
-            .roar_epochs = 6,
-            .roar_levels = {0.1, 0.3, 0.6},
+            .roar_epochs = 15,
+            .roar_levels = {0.1, 0.3},
             .seeds = 3,
             .pruning_seeds = 1};
   if (name == "toy")
