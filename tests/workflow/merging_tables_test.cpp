@@ -19,6 +19,7 @@ struct Trained {
   std::string activation = "relu";
   int64_t images = 0;
   int64_t epochs = 0;
+  uint64_t seed = 0;
 
   Graph make() const {
     const Dataset data = DataChoice{.data = "fashion-mnist", .split = "train", .limit = images}.load({});
@@ -27,7 +28,8 @@ struct Trained {
     model.image = {data.channels(), data.height(), data.width()};
     TrainOptions options{.epochs = epochs};
     options.optimizer.lr = 0.1;
-    return train(load_model("", model, 0).graph, data, options).last;
+    options.seed = seed;
+    return train(load_model("", model, seed).graph, data, options).last;
   }
 };
 
@@ -42,12 +44,19 @@ double top1_without(const Graph& graph, const std::vector<std::string>& layers, 
   return prune(graph, options).after.metrics.front().second;
 }
 
+// What one network of so little training loses is much a matter of luck: means of several.
 TEST(MergingTables, EveryActivationGains) {
+  constexpr uint64_t kSeeds = 4;
   const std::vector<std::string> layers = {"features.0", "features.14", "features.17", "features.20", "features.23"};
   for (const char* activation : {"tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"}) {
     try {
-      const Graph vgg = Trained{.arch = "vgg9-bn", .activation = activation, .images = 4000, .epochs = 2}.make();
-      const double pruned = top1_without(vgg, layers, 0.5, "none"), merged = top1_without(vgg, layers, 0.5, "most-sim");
+      double pruned = 0, merged = 0;
+      for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+        const Graph vgg =
+            Trained{.arch = "vgg9-bn", .activation = activation, .images = 4000, .epochs = 2, .seed = seed}.make();
+        pruned += top1_without(vgg, layers, 0.5, "none") / kSeeds;
+        merged += top1_without(vgg, layers, 0.5, "most-sim") / kSeeds;
+      }
       std::printf("  %-10s half of five layers removed: %.4f, merged %.4f\n", activation, pruned, merged);
       EXPECT_GE(merged, pruned) << activation;
     } catch (const Error& error) {
