@@ -30,12 +30,6 @@ Pixels pixels_of(const at::Tensor& x) {
   return {x.numel() / channels, channels, joined};
 }
 
-// body(c) for groups of eight channels; the last overlaps the one before where their number is not a multiple.
-template <typename Body>
-[[gnu::always_inline]] inline void over_channels(int64_t channels, const Body& body) {
-  for (int64_t c = 0; c < channels; c += kLanes) body(std::min(c, channels - kLanes));
-}
-
 // Σ a and Σ a · b of a block, where a = x − shift and b = a, or a = dy and b = x − shift.
 struct SumKernel {
   const float* a;
@@ -154,9 +148,11 @@ struct NormalizeBatch : torch::autograd::Function<NormalizeBatch> {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &scale = saved[1], &mean = saved[2], &inverse_std = saved[3];
     if (at::GradMode::is_enabled()) {  // to be differentiated again
+      const std::array<bool, 3> needed = {context->needs_input_grad(0), context->needs_input_grad(1),
+                                          context->needs_input_grad(2)};
       const auto [dx, dscale, dshift] =
           at::native_batch_norm_backward(gradients[0], x, scale, {}, {}, mean, inverse_std, true,
-                                         context->saved_data.at("epsilon").toDouble(), {true, true, true});
+                                         context->saved_data.at("epsilon").toDouble(), needed);
       return {dx, dscale, dshift, at::Tensor()};
     }
     const Pixels pixels = pixels_of(x);

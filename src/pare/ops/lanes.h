@@ -1,6 +1,7 @@
 // Kernels over eight floats at once, by AVX2 where the processor has it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace pare {
@@ -16,6 +17,13 @@ constexpr int64_t kLanes = 8;
   return *reinterpret_cast<const Integer8*>(at);
 }
 [[gnu::always_inline]] inline Integer8& lanes(int32_t* at) { return *reinterpret_cast<Integer8*>(at); }
+
+// body(c) for groups of eight channels, at least one; the last overlaps the one before where their number is not a
+// multiple.
+template <typename Body>
+[[gnu::always_inline]] inline void over_channels(int64_t channels, const Body& body) {
+  for (int64_t c = 0; c < channels; c += kLanes) body(std::min(c, channels - kLanes));
+}
 
 #if defined(__x86_64__)
 template <typename Kernel>

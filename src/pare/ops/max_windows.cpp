@@ -76,7 +76,6 @@ struct ScatterKernel {
   }
 };
 
-// The last eight channels overlap those before where their number is not a multiple.
 template <typename Kernel>
 struct RowKernel {
   const Kernel& kernel;
@@ -90,10 +89,10 @@ struct RowKernel {
     for (int64_t column = 0; column < layout.columns; ++column) {
       const int64_t in = column * layout.tiling.width * layout.channels;
       const int64_t out = column * layout.channels;
-      for (int64_t c = 0; c < layout.channels; c += kLanes) {
-        const int64_t first = std::min(c, layout.channels - kLanes);
-        kernel.at(offsets.data(), layout.places(), in + first, out + first);
-      }
+      over_channels(
+          layout.channels, [&](int64_t c) __attribute__((always_inline)) {
+            kernel.at(offsets.data(), layout.places(), in + c, out + c);
+          });
     }
   }
 };

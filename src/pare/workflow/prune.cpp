@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "pare/calibrate/distill_images.h"
-#include "pare/calibrate/moments.h"
-#include "pare/calibrate/noise.h"
 #include "pare/compensate/empty.h"
 #include "pare/core/error.h"
-#include "pare/data/loader.h"
 #include "pare/passes/pipeline.h"
 #include "pare/prune/criteria.h"
 #include "pare/prune/subset.h"
 #include "pare/workflow/evaluate.h"
+#include "pare/workflow/learning_images.h"
 
 namespace pare {
 
@@ -80,98 +77,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-constexpr int64_t kDataSamples = 256;
-constexpr int64_t kDistilledTogether = 64;
-
-// Small images are cheap, and give few places to learn from: more of them, 64 of large ones.
-int64_t made_samples(const Graph& graph) {
-  constexpr int64_t kPixels = kDistilledTogether * 3 * 32 * 32;
-  int64_t pixels = 1;
-  const auto& dims = graph.inputs.at(0).dims;
-  for (size_t axis = 1; dims && axis < dims->size(); ++axis) pixels *= std::max<int64_t>((*dims)[axis].size, 1);
-  return std::clamp<int64_t>(kPixels / pixels, kDistilledTogether, 1024);
-}
-
-// The images that selection and compensation learn from, made or loaded when first asked for.
-class LearningImages {
- public:
-  LearningImages(const PruneOptions& options, std::vector<std::string>& notes, double& seconds)
-      : options_(options), notes_(notes), seconds_(seconds) {}
-
-  bool from_data() const { return find_compensation(options_.compensate).images == ImageSource::data || !made_only(); }
-
-  const std::vector<at::Tensor>& inputs(const Graph& graph) {
-    if (inputs_.empty()) {
-      const auto start = Clock::now();
-      inputs_ = made_only() ? own_part(made(graph), *options_.ranks) : loaded(graph);
-      if (!options_.no_mirror) add_mirrored();
-      seconds_ += since(start);
-    }
-    return inputs_;
-  }
-
-  // Images and labels of the training data, this rank's part.
-  const Batch& batch(const Graph& graph) {
-    if (!batch_.images.defined()) {
-      DataChoice choice = options_.data;
-      choice.split = "train";
-      choice.limit = options_.samples > 0 ? options_.samples : kDataSamples;
-      const Dataset data = choice.load(graph);
-      batch_ = make_batch(data, 0, data.size());
-      if (data.size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
-      batch_.images = own_part({batch_.images}, *options_.ranks)[0];
-      batch_.labels = own_part({batch_.labels}, *options_.ranks)[0];
-      const auto& dims = graph.inputs.at(0).dims;
-      if (dims && dims->size() == 2) batch_.images = batch_.images.flatten(1);
-      batch_.images = batch_.images.to(graph.inputs[0].dtype);
-    }
-    return batch_;
-  }
-
- private:
-  // A data-free method stays data-free also in its selection.
-  bool made_only() const {
-    return find_compensation(options_.compensate).images == ImageSource::made || options_.data.data.empty();
-  }
-
-  // A photograph and its mirror image are equally likely: twice the places to learn from.
-  void add_mirrored() {
-    if (inputs_.size() == 1 && inputs_[0].dim() == 4 && inputs_[0].size(1) == 3)
-      inputs_[0] = at::cat({inputs_[0], inputs_[0].flip({3})});
-  }
-
-  std::vector<at::Tensor> loaded(const Graph& graph) { return {batch(graph).images}; }
-
-  std::vector<at::Tensor> made(const Graph& graph) {
-    const int64_t count = options_.samples > 0 ? options_.samples : made_samples(graph);
-    NoiseOptions noise{.count = count, .seed = options_.seed};
-    if (options_.images == "white") noise.kind = NoiseKind::white;
-    if (options_.images == "smooth") noise.kind = NoiseKind::smooth;
-    if (options_.images != "distilled") return noise_inputs(graph, noise);
-    const DistilledImages images = distill_images(graph, {.count = count,
-                                                          .batch = std::min(count, kDistilledTogether),
-                                                          .steps = options_.distill_steps,
-                                                          .start = noise,
-                                                          .seed = options_.seed,
-                                                          .progress = [&](int64_t done, int64_t all) {
-                                                            if (options_.progress)
-                                                              options_.progress("distilling images", done, all);
-                                                          }});
-    if (images.source.empty())
-      notes_.emplace_back("neither batch norms nor classes to distil images from: used noise with a 1/f spectrum");
-    else
-      notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} of noise", count,
-                                   images.source, images.after, images.before));
-    return images.inputs;
-  }
-
-  const PruneOptions& options_;
-  std::vector<std::string>& notes_;
-  double& seconds_;
-  std::vector<at::Tensor> inputs_;
-  Batch batch_;
-};
 
 class Pruner {
  public:

@@ -88,14 +88,11 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   }
   const fs::path lock = run_.path / "lock";
   const uint64_t part = std::hash<std::string>()(stored(first).string());
-  auto claim = FileLock::try_take(lock, part);
-  if (!claim && only_free_) return false;
-  if (!claim)
-    claim = FileLock::take(lock, part,
-                           [&] {
-                             if (options_.on_wait) options_.on_wait(first);
-                           },
-                           {});
+  const auto wait = [&] {
+    if (options_.on_wait) options_.on_wait(first);
+  };
+  const auto claim = only_free_ ? FileLock::try_take(lock, part) : FileLock::take(lock, part, wait, {});
+  if (!claim) return false;
   if (restore(rows)) return true;
   const auto start = std::chrono::steady_clock::now();
   std::vector<double> figures(rows.size(), kNoFigure);
