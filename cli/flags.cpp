@@ -42,7 +42,7 @@ void FlagWriter::field(const std::string& name, std::string& value, const std::s
 
 void FlagWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
                        const Choices& choices) {
-  auto* option = app_.add_option(flag_of(name), values, help)->delimiter(',');
+  auto* option = app_.add_option(flag_of(name), values, help)->allow_extra_args(false)->delimiter(',');
   if (!choices.empty()) option->check(CLI::IsMember(choices));
 }
 

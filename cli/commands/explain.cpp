@@ -21,14 +21,14 @@ class Explain : public Command {
  public:
   std::string_view name() const override { return "explain"; }
   std::string_view summary() const override {
-    return "Heat maps of what a model looks at, or of two models side by side";
+    return "Heat maps of what a model looks at, or of several models side by side";
   }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch");
     options.positional("images", images_, "PNG or JPEG files; or take --data", false);
     options.field("output", output_, "directory for the pictures");
-    options.field("compare", compare_, "a second model, whose map is put beside and compared");
+    options.field("compare", compare_, "other models, whose maps are put beside and compared");
     options.field("class", class_,
                   "class to explain, by number or name (default: the top one; of multi-label data those present)");
     options.field("count", count_, "images of --data");
@@ -44,7 +44,8 @@ class Explain : public Command {
     check_directory(session);
     attribution_.seed = static_cast<uint64_t>(session.common.seed);
     const Model model = load(session, model_);
-    const Model other = compare_.empty() ? Model{} : load(session, compare_);
+    std::vector<Graph> others;
+    for (const auto& path : compare_) others.push_back(load(session, path).graph);
     ExplainInput input = subjects(model.graph);
     if (!class_.empty()) {
       const int64_t wanted = find_class(class_, input.class_names);
@@ -53,7 +54,7 @@ class Explain : public Command {
     std::error_code failed;
     fs::create_directories(output_, failed);
     if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
-    return write(session, model.graph, compare_.empty() ? nullptr : &other.graph, input);
+    return write(session, model.graph, others, input);
   }
 
  private:
@@ -81,31 +82,39 @@ class Explain : public Command {
     return make_explain_input(data, count_);
   }
 
-  nlohmann::json write(Session& session, const Graph& model, const Graph* other, const ExplainInput& input) const {
-    std::vector<std::string> heading = {"image", "class", "score", "file"};
-    if (other != nullptr) heading.insert(heading.begin() + 3, {"other score", "cosine", "rank correlation"});
+  nlohmann::json write(Session& session, const Graph& model, const std::vector<Graph>& others,
+                       const ExplainInput& input) const {
+    std::vector<std::string> heading = {"image", "class", "score"};
+    for (const auto& path : compare_) {
+      const std::string whose = compare_.size() == 1 ? "other" : fs::path(path).stem().string();
+      heading.insert(heading.end(), {whose + " score", "cosine", "rank correlation"});
+    }
+    heading.emplace_back("file");
     Table table(heading);
     auto list = nlohmann::json::array();
     int64_t zeros = 0;
     double worst = -1;
     Progress bar("explaining", session.common.verbosity());
-    explain(model, other, input, attribution_, [&](const Explanation& e) {
+    explain(model, others, input, attribution_, [&](const Explanation& e) {
       const std::string class_name = class_text(e.class_index, input);
       const fs::path path = fs::path(output_) / file_name(fmt::format("{}-{}.png", input.names[e.image], class_name));
       write_png(path, e.picture);
-      std::vector<std::string> row = {input.names[e.image], class_name, number(e.score), path.string()};
+      std::vector<std::string> row = {input.names[e.image], class_name, number(e.score)};
       nlohmann::json entry = {{"image", input.names[e.image]},
                               {"class", e.class_index},
                               {"class_name", class_name},
                               {"score", e.score},
                               {"zero", e.zero},
                               {"file", path.string()}};
-      if (other != nullptr) {
-        row.insert(row.begin() + 3, {number(e.other_score), number(e.cosine), number(e.rank_correlation)});
-        entry["other_score"] = e.other_score;
-        entry["cosine"] = e.cosine;
-        entry["rank_correlation"] = e.rank_correlation;
+      for (size_t i = 0; i < e.compared.size(); ++i) {
+        const ComparedMap& other = e.compared[i];
+        row.insert(row.end(), {number(other.score), number(other.cosine), number(other.rank_correlation)});
+        entry["compared"].push_back({{"model", compare_[i]},
+                                     {"score", other.score},
+                                     {"cosine", other.cosine},
+                                     {"rank_correlation", other.rank_correlation}});
       }
+      row.push_back(path.string());
       if (!std::isnan(e.conservation_error)) {
         entry["conservation_error"] = e.conservation_error;
         worst = std::max(worst, e.conservation_error);
@@ -118,11 +127,9 @@ class Explain : public Command {
     session.print("{}", table.text());
     if (worst >= 0) session.print("\nrelevance is conserved to {:.2g} of the score at the worst\n", worst);
     if (zeros > 0) session.say("note: {} maps are all zero: nothing speaks for the class\n", zeros);
-    nlohmann::json result = {{"model", model_},      {"method", attribution_.method},
-                             {"explanations", list}, {"mean", input.mean},
-                             {"std", input.std},     {"zero_maps", zeros}};
-    if (other != nullptr) result["compare"] = compare_;
-    return result;
+    return {{"model", model_},      {"compare", compare_}, {"method", attribution_.method},
+            {"explanations", list}, {"mean", input.mean},  {"std", input.std},
+            {"zero_maps", zeros}};
   }
 
   static std::string number(double value) { return fmt::format("{:.4f}", value); }
@@ -141,7 +148,7 @@ class Explain : public Command {
   std::string model_;
   std::vector<std::string> images_;
   std::string output_;
-  std::string compare_;
+  std::vector<std::string> compare_;
   std::string class_;
   int64_t count_ = 8;
   AttributionOptions attribution_;

@@ -65,9 +65,7 @@ class RoarCommand : public Command {
   }
 
   nlohmann::json report(Session& session, const RoarResult& result, double seconds) const {
-    double whole = 0;
-    for (const auto& [metric, value] : result.whole)
-      if (metric == result.metric) whole = value;
+    const double whole = metric_of(result.whole, result.metric);
     std::vector<std::string> heading = {"maps of"};
     for (const double level : options_.levels) heading.push_back(fmt::format("{:.0f} %", 100 * level));
     heading.insert(heading.end(), {"mean", "below random", "from the first"});

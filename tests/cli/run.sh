@@ -193,6 +193,7 @@ node -e "$idx"'
   idx("scenes/test-labels-idx2-ubyte", [3, 10], (i) => (i % 11 === 0 ? 1 : 0));
   idx("scenes/test-masks-idx3-ubyte", [3, 56, 56], (i) => (i % 56 < 20 ? 1 + Math.floor(i / 3136) : 0));'
 run convert --arch vgg9-bn -o vgg9.onnx --force
+run convert --arch vgg9-bn --seed 1 -o other.onnx --force
 exits "eval of multi-label data" 0 eval vgg9.onnx vgg9.onnx --ensemble --data scenes:scenes --json
 check "eval of multi-label data: five metrics of three rows" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
@@ -219,6 +220,10 @@ for method in gradcam hirescam gradcam++ gradient input-x-gradient ig smoothgrad
   exits "explain an image by $method" 0 explain vgg9.onnx "$picture" --method $method --compare vgg9.onnx --class 3 -o "maps_$method"
   check "explain an image by $method: one picture" "$(ls "maps_$method")" test "$(find "maps_$method" -name '*.png' | wc -l)" -eq 1
 done
+exits "explain beside two models" 0 explain vgg9.onnx "$picture" --compare vgg9.onnx,other.onnx --class 3 -o maps_three --json
+check "explain beside two models: each compared" "$(head -c 400 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [same, other] = r.explanations[0].compared;
+  process.exit(same.cosine > 0.999 && other.model === "other.onnx" && other.cosine < 0.999 ? 0 : 1)'
 exits "explain: neither images nor data" 2 explain vgg9.onnx -o maps2
 exits "explain: a class out of range" 2 explain vgg9.onnx "$picture" --class 10 -o maps2
 exits "explain: a class of no name" 2 explain vgg9.onnx "$picture" --class unicorn -o maps2

@@ -50,7 +50,7 @@ TEST(Roar, PixelsAreOrderedByTheLargestMapOfTheLabels) {
 
 TEST(Roar, TheFirstPixelsBecomeTheMeanColour) {
   const Dataset data = labelled(3, false);
-  const at::Tensor fill = mean_color(data), order = random_pixel_order(data, 1);
+  const at::Tensor fill = mean_color(data), order = random_pixel_order(data, 16, 16, 1);
   for (int64_t c = 0; c < 3; ++c)
     EXPECT_NEAR(fill[c].item<double>(), data.images.select(1, c).to(at::kDouble).mean().item<double>(), 0.5);
   const Dataset rest = without_pixels(data, order, 0.3, fill);
@@ -62,6 +62,26 @@ TEST(Roar, TheFirstPixelsBecomeTheMeanColour) {
                   i < 76 ? fill[c].item<int>() : data.images[n][c][p / 16][p % 16].item<int>());
     }
   EXPECT_TRUE(without_pixels(data, order, 0.001, fill).images.equal(data.images));
+}
+
+TEST(Roar, RandomMapsRemovePatchesAndRandomPixelsRemovePixels) {
+  const Dataset data = labelled(3, false);
+  // Neighbouring pixels of the first tenth: how many of the pixels right of a removed one are removed too.
+  const auto joined = [&](const at::Tensor& order) {
+    at::Tensor removed = at::zeros({3, 256}, at::kBool);
+    removed.scatter_(1, order.narrow(1, 0, 26).to(at::kLong), true);
+    const at::Tensor grid = removed.view({3, 16, 16});
+    return (grid.slice(2, 0, 15) & grid.slice(2, 1, 16)).sum().item<int64_t>();
+  };
+  RoarOptions options;
+  const PixelRanking maps = random_ranking(model(), {data, data, {}}, options);
+  options.random = "pixels";
+  const PixelRanking pixels = random_ranking(model(), {data, data, {}}, options);
+  EXPECT_GT(joined(maps.train), 3 * joined(pixels.train));
+  EXPECT_NE(maps.estimator, pixels.estimator);
+  EXPECT_FALSE(maps.train.equal(maps.test));
+  EXPECT_TRUE(std::get<0>(maps.train[0].sort()).equal(at::arange(256, at::kInt)));
+  EXPECT_TRUE(maps.train.equal(random_ranking(model(), {data, data, {}}, {}).train));
 }
 
 TEST(Roar, HasACurveForEachModelAndARandomOne) {
@@ -82,7 +102,7 @@ TEST(Roar, HasACurveForEachModelAndARandomOne) {
   EXPECT_EQ(result.curves[1].name, "random");
   EXPECT_EQ(result.curves[0].values("top1").size(), 2u);
   options.levels = {1.5};
-  EXPECT_THROW(roar({}, {data, data, classifier}, options, trainer), Error);
+  EXPECT_THROW(roar({{"one", model()}}, {data, data, classifier}, options, trainer), Error);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace pare {
 
@@ -116,12 +117,14 @@ class Collector {
 
   // The mean over some images of how alike two models' maps are, unless it was measured on more when one was made.
   void add_compared(const Record& record, const json& result) {
-    const std::string other = text_at(result, "compare");
-    double sum = 0;
-    double count = 0;
+    std::map<std::string, std::vector<double>> cosines;
     for (const auto& entry : list(result, "explanations"))
-      if (const double cosine = number_at(entry, "cosine"); !std::isnan(cosine)) sum += cosine, count += 1;
-    if (!other.empty() && count > 0 && std::isnan(model(other).similarity)) note(other, {{"cosine", sum / count}});
+      for (const auto& compared : list(entry, "compared"))
+        if (const double cosine = number_at(compared, "cosine"); !std::isnan(cosine))
+          cosines[text_at(compared, "model")].push_back(cosine);
+    for (const auto& [other, values] : cosines)
+      if (const auto count = static_cast<double>(values.size()); std::isnan(model(other).similarity))
+        note(other, {{"cosine", std::accumulate(values.begin(), values.end(), 0.0) / count}});
   }
 
   std::vector<ModelSummary> models_;

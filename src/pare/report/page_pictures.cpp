@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "pare/core/error.h"
 #include "pare/data/image.h"
@@ -67,9 +68,12 @@ std::string pictures_section(const std::vector<Record>& records, size_t& budget)
     for (const auto& entry : list_at(result, "explanations")) {
       if (++shown > kMapsOfARun) break;
       std::string caption = fmt::format("{}, {}", text_at(entry, "image"), text_at(entry, "class_name"));
-      if (const double cosine = number_at(entry, "cosine"); !std::isnan(cosine))
-        caption += fmt::format("; {} beside {}: cosine {:.3f}", file_name_of(text_at(result, "model")),
-                               file_name_of(text_at(result, "compare")), cosine);
+      std::string whose = "; " + file_name_of(text_at(result, "model"));
+      for (const auto& compared : list_at(entry, "compared")) {
+        caption += fmt::format("{} beside {}", std::exchange(whose, ","), file_name_of(text_at(compared, "model")));
+        if (const double cosine = number_at(compared, "cosine"); !std::isnan(cosine))
+          caption += fmt::format(": cosine {:.3f}", cosine);
+      }
       add(maps, embedded_picture(record, text_at(entry, "file"), 1024), caption, "map");
     }
     for (const auto& entry : list_at(result, "plans")) {
@@ -80,7 +84,7 @@ std::string pictures_section(const std::vector<Record>& records, size_t& budget)
   std::string html;
   if (!maps.empty())
     html += fmt::format(
-        "<h3>Heat maps</h3>\n<p>The image, what the model looks at, and what the other model looks at.</p>\n"
+        "<h3>Heat maps</h3>\n<p>The image, what the model looks at, and what the others look at.</p>\n"
         "<div class=\"pictures\">\n{}</div>\n",
         maps);
   if (!plans.empty())

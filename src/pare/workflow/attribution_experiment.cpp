@@ -52,8 +52,8 @@ Dataset some_scenes(const char* split, int64_t count) {
   return choice.load({});
 }
 
-Graph scene_network(double width, uint64_t seed) {
-  return build("vgg9-bn", {.width = width, .input = {3, scene_side, scene_side}, .dropout = 0.5}, seed);
+Graph scene_network(double width, double dropout, uint64_t seed) {
+  return build("vgg9-bn", {.width = width, .input = {3, scene_side, scene_side}, .dropout = dropout}, seed);
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ TrainingOptions AttributionExperiment::gentle(int64_t seed) const {
 
 const Graph& AttributionExperiment::teacher() {
   if (!teacher_)
-    teacher_ = trainer_(scene_network(1, seed_), some_scenes("train", scale_.teacher_scenes),
+    teacher_ = trainer_(scene_network(1, 0.5, seed_), some_scenes("train", scale_.teacher_scenes),
                         training(scale_.teacher_epochs, 0), {.kind = "attribution", .what = "teacher"})
                    .graph;
   return *teacher_;
@@ -131,7 +131,7 @@ Graph AttributionExperiment::compressed(const std::string& setting, const std::s
 }
 
 Graph AttributionExperiment::distilled(const std::string& match, int64_t seed) {
-  const Graph student = scene_network(0.25, seed_ + 100 + static_cast<uint64_t>(seed));
+  const Graph student = scene_network(0.25, 0.5, seed_ + 100 + static_cast<uint64_t>(seed));
   const DistillationOptions options{.match = match};
   return distill({teacher(), student, options}, student_scenes(), training(scale_.student_epochs, seed), trainer_,
                  {.kind = "attribution", .what = fmt::format("distillation, {}, seed {}", match, seed)})
@@ -184,11 +184,30 @@ std::vector<AttributionFigures> AttributionExperiment::measure(const std::vector
   return figures;
 }
 
-RoarResult AttributionExperiment::remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models) {
-  RoarOptions options{.levels = scale_.roar_levels};
-  options.training = training(scale_.roar_epochs, 0);
-  const auto classifier = [](uint64_t seed) { return scene_network(0.5, seed + 1000); };
-  return roar(models, {student_scenes(), test_scenes(), classifier}, options, trainer_);
+RoarOptions AttributionExperiment::roar_options() const {
+  return {.levels = scale_.roar_levels, .training = training(scale_.roar_epochs, 0)};
+}
+
+RoarData AttributionExperiment::roar_data() {
+  return {student_scenes(), test_scenes(), [](uint64_t seed) { return scene_network(0.5, 0, seed + 1000); }};
+}
+
+double AttributionExperiment::retrained() {
+  return metric_of(roar_whole(roar_data(), roar_options(), trainer_), roar_metric(student_scenes()));
+}
+
+PixelRanking AttributionExperiment::ranking(const Graph& model) {
+  return ranking_by(model, roar_data(), roar_options());
+}
+
+PixelRanking AttributionExperiment::random_ranking(const std::string& kind) {
+  RoarOptions options = roar_options();
+  options.random = kind;
+  return pare::random_ranking(teacher(), roar_data(), options);
+}
+
+std::vector<double> AttributionExperiment::retrained_without(const std::string& name, const PixelRanking& ranking) {
+  return roar_curve(name, ranking, roar_data(), roar_options(), trainer_).values(roar_metric(student_scenes()));
 }
 
 }  // namespace pare

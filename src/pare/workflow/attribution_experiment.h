@@ -67,7 +67,11 @@ class AttributionExperiment {
   Graph compressed(const std::string& setting, const std::string& match, int64_t seed);
   // Each of the networks, beside the teacher.
   std::vector<AttributionFigures> measure(const std::vector<Graph>& networks, const std::string& map);
-  RoarResult remove_and_retrain(const std::vector<std::pair<std::string, Graph>>& models);
+  // F1 of fresh classifiers: of scenes as they are, and with parts of the pixels removed that a ranking has first.
+  double retrained();
+  std::vector<double> retrained_without(const std::string& name, const PixelRanking& ranking);
+  PixelRanking ranking(const Graph& model);
+  PixelRanking random_ranking(const std::string& kind);  // "maps" or "pixels"
 
  private:
   Graph distilled(const std::string& match, int64_t seed);
@@ -75,6 +79,8 @@ class AttributionExperiment {
   Graph unstructured(const std::string& match, int64_t seed);
   TrainingOptions training(int64_t epochs, int64_t seed) const;
   TrainingOptions gentle(int64_t seed) const;
+  RoarOptions roar_options() const;
+  RoarData roar_data();
   const Dataset& student_scenes();
   const Dataset& test_scenes();
 

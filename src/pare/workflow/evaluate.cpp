@@ -9,6 +9,7 @@
 #include <barrier>
 #include <chrono>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -210,6 +211,11 @@ MetricList metrics_of(const MultiLabelMetrics& metrics) {
 MetricList metrics_of(const Evaluation& evaluation, size_t m) {
   return evaluation.multi_label.empty() ? metrics_of(evaluation.models.at(m))
                                         : metrics_of(evaluation.multi_label.at(m));
+}
+
+double metric_of(const MetricList& metrics, const std::string& name) {
+  const auto found = std::ranges::find(metrics, name, &MetricList::value_type::first);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options) {

@@ -35,6 +35,7 @@ using MetricList = std::vector<std::pair<std::string, double>>;
 MetricList metrics_of(const Evaluation& evaluation, size_t m);
 MetricList metrics_of(const ClassificationMetrics& metrics);
 MetricList metrics_of(const MultiLabelMetrics& metrics);
+double metric_of(const MetricList& metrics, const std::string& name);  // NaN: there is none
 std::vector<std::string> metric_names(bool multi_label);
 
 // Error{shape} unless the model has one input, which takes the data's images.

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
-#include <optional>
 
 #include "pare/core/error.h"
 #include "pare/data/folder.h"
@@ -47,9 +46,10 @@ struct ExplainPairs {
 
 class Explainer {
  public:
-  Explainer(const Graph& model, const Graph* other, const ExplainInput& input, const AttributionOptions& options)
+  Explainer(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
+            const AttributionOptions& options)
       : input_(input), own_(model, options) {
-    if (other != nullptr) other_.emplace(*other, options);
+    for (const auto& other : others) others_.emplace_back(other, options);
   }
 
   void explain(int64_t begin, int64_t end, const std::function<void(const Explanation&)>& done) const {
@@ -64,39 +64,35 @@ class Explainer {
     at::Tensor rows, classes;  // undefined: every image and its top class
     if (!top) rows = at::tensor(pairs.rows, at::kLong), classes = at::tensor(pairs.classes, at::kLong);
     const Attribution own = own_.explain(images, rows, classes);
-    std::optional<Attribution> theirs;
-    if (other_) theirs = other_->explain(images, rows, own.classes);
+    std::vector<Attribution> theirs;
+    for (const auto& other : others_) theirs.push_back(other.explain(images, rows, own.classes));
     for (int64_t p = 0; p < own.maps.size(0); ++p)
       done(explanation(own, theirs, p, begin, top ? p : pairs.rows[static_cast<size_t>(p)]));
   }
 
  private:
-  Explanation explanation(const Attribution& own, const std::optional<Attribution>& theirs, int64_t p, int64_t begin,
+  Explanation explanation(const Attribution& own, const std::vector<Attribution>& theirs, int64_t p, int64_t begin,
                           int64_t row) const {
     const at::NoGradGuard no_grad;
-    const double none = std::nan("");
     Explanation e{.image = static_cast<size_t>(begin + row),
                   .class_index = own.classes[p].item<int64_t>(),
-                  .other_score = none,
-                  .conservation_error = none,
-                  .cosine = none,
-                  .rank_correlation = none};
+                  .conservation_error = std::nan("")};
     e.score = own.scores[row][e.class_index].item<double>();
     e.zero = !own.maps[p].ne(0).any().item<bool>();
     if (const at::Tensor errors = own.errors(); errors.defined()) e.conservation_error = errors[p].item<double>();
     const at::Tensor& picture = input_.pictures[e.image];
     std::vector<at::Tensor> row_of_pictures = {as_rgb(picture), overlay_map(picture, own.maps[p])};
-    if (theirs) {
-      e.other_score = theirs->scores[row][e.class_index].item<double>();
-      at::Tensor a = own.maps.slice(0, p, p + 1), b = theirs->maps.slice(0, p, p + 1);
+    for (const auto& other : theirs) {
+      at::Tensor a = own.maps.slice(0, p, p + 1), b = other.maps.slice(0, p, p + 1);
       if (a.sizes() != b.sizes()) {  // at the larger resolution
         const int64_t height = std::max(a.size(1), b.size(1)), width = std::max(a.size(2), b.size(2));
         a = resize_maps(a, height, width);
         b = resize_maps(b, height, width);
       }
-      e.cosine = map_cosine(a[0], b[0]);
-      e.rank_correlation = map_rank_correlation(a[0], b[0]);
-      row_of_pictures.push_back(overlay_map(picture, theirs->maps[p]));
+      e.compared.push_back({.score = other.scores[row][e.class_index].item<double>(),
+                            .cosine = map_cosine(a[0], b[0]),
+                            .rank_correlation = map_rank_correlation(a[0], b[0])});
+      row_of_pictures.push_back(overlay_map(picture, other.maps[p]));
     }
     e.picture = side_by_side(row_of_pictures);
     return e;
@@ -104,7 +100,7 @@ class Explainer {
 
   const ExplainInput& input_;
   Attributor own_;
-  std::optional<Attributor> other_;
+  std::vector<Attributor> others_;
 };
 
 }  // namespace
@@ -165,10 +161,10 @@ int64_t find_class(const std::string& text, const std::vector<std::string>& name
   return found - names.begin();
 }
 
-void explain(const Graph& model, const Graph* other, const ExplainInput& input, const AttributionOptions& options,
-             const std::function<void(const Explanation&)>& done) {
+void explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
+             const AttributionOptions& options, const std::function<void(const Explanation&)>& done) {
   constexpr int64_t kAtOnce = 16;
-  const Explainer explainer(model, other, input, options);
+  const Explainer explainer(model, others, input, options);
   // Images whose classes are known and those whose are not do not share a run.
   const auto known = [&](int64_t i) { return !input.classes.at(static_cast<size_t>(i)).empty(); };
   for (int64_t begin = 0; begin < input.images.size(0);) {

@@ -1,4 +1,4 @@
-// Heat maps of images, of one model or of two side by side.
+// Heat maps of images, of one model or of several side by side.
 #pragma once
 
 #include <cstdint>
@@ -32,20 +32,24 @@ ExplainInput make_explain_input(const Dataset& data, int64_t count);
 // A class by its number or its name. Error{usage} when there is none.
 int64_t find_class(const std::string& text, const std::vector<std::string>& names);
 
+// Another model's map of the same image and class.
+struct ComparedMap {
+  double score = 0;
+  double cosine = 0, rank_correlation = 0;  // to the model's map
+};
+
 struct Explanation {
   size_t image = 0;  // which of the input
   int64_t class_index = 0;
   double score = 0;
-  double other_score = 0;         // of the other model
   bool zero = false;              // the map is all zero
   double conservation_error = 0;  // NaN where the method has none
-  double cosine = 0;              // to the other model's map; NaN without one
-  double rank_correlation = 0;    // likewise
-  at::Tensor picture;             // the image, its heat map, and the other model's
+  std::vector<ComparedMap> compared;
+  at::Tensor picture;  // the image, its heat map, and those of the other models
 };
 
-// `other` may be null. Hands over one explanation after the other, in the order of the images.
-void explain(const Graph& model, const Graph* other, const ExplainInput& input, const AttributionOptions& options,
-             const std::function<void(const Explanation&)>& done);
+// Hands over one explanation after the other, in the order of the images.
+void explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
+             const AttributionOptions& options, const std::function<void(const Explanation&)>& done);
 
 }  // namespace pare

@@ -14,6 +14,8 @@ namespace pare {
 
 void RoarOptions::describe(OptionVisitor& options) {
   attribution.describe(options);
+  options.field("random", random, "what maps are measured against: random maps as coarse as theirs, or random pixels",
+                {"maps", "pixels"});
   options.field("levels", levels, "parts of the pixels that are removed");
   options.field("seeds", seeds, "classifiers trained for each point");
   training.describe(options);
@@ -56,6 +58,11 @@ at::Tensor joined_maps(const Attribution& found, const at::Tensor& rows, const D
   return joined;
 }
 
+// int32 [N, P]: the places of each row's values, the largest first.
+at::Tensor descending(const at::Tensor& rows) {
+  return std::get<1>(at::sort(rows, /*stable=*/true, 1, /*descending=*/true)).to(at::kInt);
+}
+
 }  // namespace
 
 at::Tensor pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options) {
@@ -68,16 +75,19 @@ at::Tensor pixel_order(const Graph& model, const Dataset& data, const Attributio
     const Attribution found = attributor.explain(batch.images, pairs.rows, pairs.classes);
     const at::NoGradGuard no_grad;
     const at::Tensor maps = joined_maps(found, pairs.rows, data, batch.images.size(0)).flatten(1);
-    orders.push_back(std::get<1>(at::sort(maps, /*stable=*/true, 1, /*descending=*/true)).to(at::kInt));
+    orders.push_back(descending(maps));
   }
   return at::cat(orders);
 }
 
-at::Tensor random_pixel_order(const Dataset& data, uint64_t seed) {
+at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width, uint64_t seed) {
   at::Tensor order = at::empty({data.size(), data.height() * data.width()}, at::kInt);
+  at::Tensor map = at::empty({1, height, width}, at::kFloat);
   for (int64_t n = 0; n < data.size(); ++n) {
     Random random(mix_seed({seed, static_cast<uint64_t>(n)}));
-    order.select(0, n).copy_(at::tensor(random_permutation(order.size(1), random)));
+    float* values = map.data_ptr<float>();
+    for (int64_t i = 0; i < map.numel(); ++i) values[i] = static_cast<float>(random.uniform());
+    order.select(0, n).copy_(descending(resize_maps(map, data.height(), data.width()).flatten(1))[0]);
   }
   return order;
 }
@@ -102,11 +112,11 @@ Dataset without_pixels(const Dataset& data, const at::Tensor& order, double part
 
 std::vector<double> RoarCurve::values(const std::string& metric) const {
   std::vector<double> values;
-  for (const auto& point : points)
-    for (const auto& [name, value] : point)
-      if (name == metric) values.push_back(value);
+  for (const auto& point : points) values.push_back(metric_of(point, metric));
   return values;
 }
+
+std::string roar_metric(const Dataset& data) { return data.multi_label() ? "f1" : "top1"; }
 
 double curve_distance(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0;
@@ -116,63 +126,70 @@ double curve_distance(const std::vector<double>& a, const std::vector<double>& b
 
 namespace {
 
-class Roar {
- public:
-  Roar(const RoarData& data, const RoarOptions& options, const Trainer& trainer)
-      : data_(data), options_(options), trainer_(trainer), fill_(mean_color(data.train)) {}
-
-  MetricList whole() { return retrained("nothing removed", "", data_.train, data_.test); }
-
-  // `estimator` identifies what made the orders.
-  RoarCurve curve(const std::string& name, const std::string& estimator, const at::Tensor& train_order,
-                  const at::Tensor& test_order) {
-    RoarCurve curve{.name = name};
-    for (const double level : options_.levels)
-      curve.points.push_back(retrained(fmt::format("{}, {:.0f} % removed", name, 100 * level),
-                                       fmt::format("{} {}", estimator, level),
-                                       without_pixels(data_.train, train_order, level, fill_),
-                                       without_pixels(data_.test, test_order, level, fill_)));
-    return curve;
+MetricList retrained(const std::string& what, const std::string& removed, const RoarData& of,
+                     const RoarOptions& options, const Trainer& trainer) {
+  MetricList mean;
+  for (int64_t seed = 0; seed < options.seeds; ++seed) {
+    TrainingOptions training = options.training;
+    training.train.seed += static_cast<uint64_t>(seed);
+    TrainingJob job{.kind = "roar", .what = what, .definition = removed};
+    const Graph graph = trainer(of.classifier(training.train.seed), of.train, training, std::move(job)).graph;
+    const MetricList metrics = metrics_of(evaluate({graph}, of.test), 0);
+    if (mean.empty())
+      for (const auto& [name, value] : metrics) mean.emplace_back(name, 0.0);
+    for (size_t i = 0; i < mean.size(); ++i) mean[i].second += metrics[i].second / static_cast<double>(options.seeds);
   }
-
- private:
-  MetricList retrained(const std::string& what, const std::string& removed, const Dataset& train, const Dataset& test) {
-    MetricList mean;
-    for (int64_t seed = 0; seed < options_.seeds; ++seed) {
-      TrainingOptions training = options_.training;
-      training.train.seed += static_cast<uint64_t>(seed);
-      TrainingJob job{.kind = "roar", .what = what, .definition = removed};
-      const Graph graph = trainer_(data_.classifier(training.train.seed), train, training, std::move(job)).graph;
-      const MetricList metrics = metrics_of(evaluate({graph}, test), 0);
-      if (mean.empty())
-        for (const auto& [name, value] : metrics) mean.emplace_back(name, 0.0);
-      for (size_t i = 0; i < mean.size(); ++i)
-        mean[i].second += metrics[i].second / static_cast<double>(options_.seeds);
-    }
-    return mean;
-  }
-
-  const RoarData& data_;
-  const RoarOptions& options_;
-  const Trainer& trainer_;
-  at::Tensor fill_;
-};
+  return mean;
+}
 
 }  // namespace
 
+PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options) {
+  const AttributionOptions& attribution = options.attribution;
+  return {fmt::format("{} {} {}", attribution.method, attribution.layer, fingerprint(model)),
+          pixel_order(model, data.train, attribution), pixel_order(model, data.test, attribution)};
+}
+
+PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarOptions& options) {
+  int64_t height = data.train.height(), width = data.train.width();
+  if (options.random == "maps") {
+    const at::Tensor map = Attributor(like, options.attribution).explain(make_batch(data.train, 0, 1).images).maps;
+    height = map.size(1);
+    width = map.size(2);
+  }
+  const uint64_t seed = options.training.train.seed;
+  return {fmt::format("random {} {}", height, width),
+          random_pixel_order(data.train, height, width, mix_seed({seed, 11})),
+          random_pixel_order(data.test, height, width, mix_seed({seed, 12}))};
+}
+
+MetricList roar_whole(const RoarData& data, const RoarOptions& options, const Trainer& trainer) {
+  options.check();
+  return retrained("nothing removed", "", data, options, trainer);
+}
+
+RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const RoarData& data,
+                     const RoarOptions& options, const Trainer& trainer) {
+  options.check();
+  const at::Tensor fill = mean_color(data.train);
+  RoarCurve curve{.name = name};
+  for (const double level : options.levels) {
+    const Dataset train = without_pixels(data.train, ranking.train, level, fill);
+    const Dataset test = without_pixels(data.test, ranking.test, level, fill);
+    curve.points.push_back(retrained(fmt::format("{}, {:.0f} % removed", name, 100 * level),
+                                     fmt::format("{} {}", ranking.estimator, level), {train, test, data.classifier},
+                                     options, trainer));
+  }
+  return curve;
+}
+
 RoarResult roar(const std::vector<std::pair<std::string, Graph>>& models, const RoarData& data,
                 const RoarOptions& options, const Trainer& trainer) {
-  options.check();
-  Roar run(data, options, trainer);
-  RoarResult result{.metric = data.train.multi_label() ? "f1" : "top1", .whole = run.whole()};
-  const std::string& method = options.attribution.method;
+  RoarResult result{.metric = roar_metric(data.train), .whole = roar_whole(data, options, trainer)};
   for (const auto& [name, model] : models)
-    result.curves.push_back(run.curve(
-        name, fmt::format("{} {} {}", method, options.attribution.layer, fingerprint(model)),
-        pixel_order(model, data.train, options.attribution), pixel_order(model, data.test, options.attribution)));
-  const uint64_t seed = options.training.train.seed;
-  result.curves.push_back(run.curve("random", "random", random_pixel_order(data.train, mix_seed({seed, 11})),
-                                    random_pixel_order(data.test, mix_seed({seed, 12}))));
+    result.curves.push_back(roar_curve(name, ranking_by(model, data, options), data, options, trainer));
+  const PixelRanking random = random_ranking(models.front().second, data, options);
+  result.curves.push_back(roar_curve("random", random, data, options, trainer));
   return result;
 }
 

@@ -1,7 +1,8 @@
 // Remove and retrain (ROAR, Hooker et al. 2019): which maps name the pixels that matter? The pixels of every training
 // and test image are ranked by a model's map of its label (multi-label: of the classes present, each map scaled to the
 // same maximum, the larger one at each pixel), the first t of them become the training images' mean colour, and a fresh
-// classifier is trained on what is left. The worse it does, the better were the maps; a random ranking is the measure.
+// classifier is trained on what is left. The worse it does, the better were the maps; a random ranking is the measure:
+// of random maps as coarse as the models', because single pixels lost everywhere hurt another way than patches do.
 // Each training is a run of its own, so that an interrupted comparison goes on where it was.
 #pragma once
 
@@ -18,7 +19,8 @@ namespace pare {
 
 // int32 [N, pixels]: the pixels of each image from the most relevant on, ties by place.
 at::Tensor pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options);
-at::Tensor random_pixel_order(const Dataset& data, uint64_t seed);
+// Of random maps of height · width values, made as large as the images like any map.
+at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width, uint64_t seed);
 
 // The first ⌊part · pixels⌋ of each order replaced by `fill`, a byte a channel.
 Dataset without_pixels(const Dataset& data, const at::Tensor& order, double part, const at::Tensor& fill);
@@ -27,6 +29,7 @@ at::Tensor mean_color(const Dataset& data);
 
 struct RoarOptions {
   AttributionOptions attribution;
+  std::string random = "maps";                             // as coarse as the models', or "pixels"
   std::vector<double> levels = {0.1, 0.3, 0.5, 0.7, 0.9};  // parts removed
   int64_t seeds = 1;                                       // classifiers trained for each point
   TrainingOptions training;
@@ -48,12 +51,27 @@ struct RoarCurve {
 };
 
 struct RoarResult {
-  std::string metric;  // that counts: f1, or top1
+  std::string metric;  // that counts: roar_metric()
   MetricList whole;    // with nothing removed
   std::vector<RoarCurve> curves;
 };
 
-// Curves of the models, then the random one.
+std::string roar_metric(const Dataset& data);  // f1 where an image has several labels, else top1
+
+// The order of the pixels of all images.
+struct PixelRanking {
+  std::string estimator;  // identifies what made it
+  at::Tensor train, test;
+};
+PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options);
+PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarOptions& options);
+
+// A classifier of the images as they are, and those of one curve.
+MetricList roar_whole(const RoarData& data, const RoarOptions& options, const Trainer& trainer);
+RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const RoarData& data,
+                     const RoarOptions& options, const Trainer& trainer);
+
+// Curves of the models, at least one, then the random one.
 RoarResult roar(const std::vector<std::pair<std::string, Graph>>& models, const RoarData& data,
                 const RoarOptions& options, const Trainer& trainer);
 

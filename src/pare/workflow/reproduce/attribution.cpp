@@ -54,6 +54,7 @@ struct MapSubject {
 
   bool is_teacher() const { return setting == "teacher"; }
   std::string name() const { return is_teacher() ? "vgg9-bn" : match_name(setting, match); }
+  std::string file() const { return is_teacher() ? setting : fmt::format("{}-{}", setting, match); }
   std::vector<Graph> networks(AttributionExperiment& experiment) const {
     if (is_teacher()) return {experiment.teacher()};
     std::vector<Graph> all;
@@ -100,26 +101,28 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
   });
 }
 
+// F1 of classifiers that never see what the maps call relevant; the networks are kept for pare explain and localize.
 void roar_table(Reproduction& table, AttributionExperiment& experiment) {
-  std::vector<TableRow> rows;
-  for (const char* maps : {"teacher", "soft targets alone", "sswa", "random"})
-    for (const double level : experiment.scale().roar_levels)
-      rows.push_back({.table = "remove and retrain, scenes, distilled students",
-                      .what = fmt::format("{:.0f} % of the pixels removed by maps of: {}", 100 * level, maps),
-                      .metric = "f1"});
-  table.rows(std::move(rows), [&] {
-    const std::vector<std::pair<std::string, Graph>> models = {
-        {"teacher", experiment.teacher()},
-        {"none", experiment.compressed("distillation", "none", 0)},
-        {"sswa", experiment.compressed("distillation", "sswa", 0)}};
-    // For pare explain and pare localize.
-    for (const auto& [name, graph] : models) save_model(graph, table.run().path / (name + ".onnx"), {.force = true});
-    const RoarResult result = experiment.remove_and_retrain(models);
-    std::vector<double> values;
-    for (const auto& curve : result.curves)
-      for (const double value : curve.values(result.metric)) values.push_back(value);
-    return values;
-  });
+  const TableRow row{.table = "remove and retrain, scenes, distilled students", .metric = "f1"};
+  const auto add = [&](const std::string& maps, const std::function<PixelRanking()>& ranking) {
+    std::vector<TableRow> rows;
+    for (const double level : experiment.scale().roar_levels) {
+      rows.push_back(row);
+      rows.back().what = fmt::format("{:.0f} % of the pixels removed: {}", 100 * level, maps);
+    }
+    table.rows(std::move(rows), [&] { return experiment.retrained_without(maps, ranking()); });
+  };
+  TableRow whole = row;
+  whole.what = "nothing removed";
+  table.row(whole, [&] { return experiment.retrained(); });
+  for (const MapSubject& subject : {MapSubject{"teacher", "none"}, {"distillation", "none"}, {"distillation", "sswa"}})
+    add("by maps of " + subject.name(), [&] {
+      const Graph model = subject.networks(experiment).front();
+      save_model(model, table.run().path / (subject.file() + ".onnx"), {.force = true});
+      return experiment.ranking(model);
+    });
+  add("random maps", [&] { return experiment.random_ranking("maps"); });
+  add("random pixels", [&] { return experiment.random_ranking("pixels"); });
 }
 
 }  // namespace
