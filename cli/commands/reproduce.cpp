@@ -55,7 +55,7 @@ class Reproduce : public Command {
   std::vector<pid_t> start_helpers(Session& session, const std::vector<Paper>& chosen) {
     if (processes_ < 0 || processes_ > 64)
       throw Error(ErrorKind::usage, "--processes", "expected 0 to 64, found {}", processes_);
-    const int threads = at::get_num_threads();
+    const int threads = options_.threads = at::get_num_threads();
     const int64_t processes = processes_ > 0 ? processes_ : std::min(threads, 8);
     at::set_num_threads(static_cast<int>(std::max<int64_t>(1, threads / processes)));
     std::vector<pid_t> helpers;

@@ -7,6 +7,7 @@
 
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/workflow/pixel_removal.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {
@@ -50,18 +51,48 @@ TEST(Roar, PixelsAreOrderedByTheLargestMapOfTheLabels) {
 
 TEST(Roar, TheFirstPixelsBecomeTheMeanColour) {
   const Dataset data = labelled(3, false);
-  const at::Tensor fill = mean_color(data), order = random_pixel_order(data, 16, 16, 1);
+  const at::Tensor color = mean_color(data), order = random_pixel_order(data, 16, 16, 1);
   for (int64_t c = 0; c < 3; ++c)
-    EXPECT_NEAR(fill[c].item<double>(), data.images.select(1, c).to(at::kDouble).mean().item<double>(), 0.5);
-  const Dataset rest = without_pixels(data, order, 0.3, fill);
+    EXPECT_NEAR(color[c].item<double>(), data.images.select(1, c).to(at::kDouble).mean().item<double>(), 0.5);
+  const PixelFill fill("mean", data);
+  const Dataset rest = fill.without(data, order, 0.3);
   for (int64_t n = 0; n < 3; ++n)
     for (int64_t i = 0; i < 256; ++i) {
       const auto p = order[n][i].item<int>();
       for (int64_t c = 0; c < 3; ++c)
         EXPECT_EQ(rest.images[n][c][p / 16][p % 16].item<int>(),
-                  i < 76 ? fill[c].item<int>() : data.images[n][c][p / 16][p % 16].item<int>());
+                  i < 76 ? color[c].item<int>() : data.images[n][c][p / 16][p % 16].item<int>());
     }
-  EXPECT_TRUE(without_pixels(data, order, 0.001, fill).images.equal(data.images));
+  EXPECT_TRUE(fill.without(data, order, 0.001).images.equal(data.images));
+}
+
+TEST(Roar, HolesAreFilledFromAroundThem) {
+  // A plane of one colour stays one, whatever is removed of it; a ramp stays near itself.
+  at::Tensor kept = at::ones({1, 9, 13}, at::kBool);
+  kept.slice(1, 2, 6).slice(2, 3, 8) = false;
+  const at::Tensor plane = at::full({1, 2, 9, 13}, 7.0f);
+  EXPECT_LT((filled_from_neighbours(plane, kept) - plane).abs().max().item<float>(), 1e-4);
+  const at::Tensor ramp = at::arange(13, at::kFloat).expand({1, 1, 9, 13}).contiguous();
+  const at::Tensor filled = filled_from_neighbours(ramp, kept);
+  EXPECT_LT((filled - ramp).abs().max().item<float>(), 3);
+  EXPECT_TRUE(at::where(kept.unsqueeze(1), filled, ramp).equal(ramp));
+  EXPECT_TRUE(filled_from_neighbours(ramp, at::zeros_like(kept)).eq(0).all().item<bool>());
+}
+
+TEST(Roar, FilledHolesAreAsNoisyAsTheImages) {
+  Dataset data = labelled(6, false);
+  at::manual_seed(5);
+  data.images = (100 + 10 * at::randn({6, 3, 16, 16})).clamp(0, 255).to(at::kByte);
+  const PixelFill fill("neighbours", data);
+  const at::Tensor order = random_pixel_order(data, 16, 16, 1);
+  const Dataset rest = fill.without(data, order, 0.5);
+  const at::Tensor changed = rest.images.ne(data.images);
+  EXPECT_NEAR(changed.to(at::kDouble).mean().item<double>(), 0.5, 0.05);
+  const at::Tensor values = rest.images.masked_select(changed).to(at::kDouble);
+  EXPECT_NEAR(values.mean().item<double>(), 99.5, 1.5);
+  EXPECT_GT(values.std().item<double>(), 8);
+  EXPECT_LT(values.std().item<double>(), 16);
+  EXPECT_TRUE(rest.images.equal(fill.without(data, order, 0.5).images));
 }
 
 TEST(Roar, RandomMapsRemovePatchesAndRandomPixelsRemovePixels) {

@@ -17,12 +17,14 @@ AttributionScale attribution_scale(const std::string& name) {
   if (name == "small")
     return {.teacher_epochs = 8,
             .student_epochs = 30,
-            .finetune_epochs = 1,
-            .finetune_lr = 0.01,
-            .rounds = 6,
-            .round_rate = 0.4,
+            .filter_epochs = 5,
+            .round_epochs = 2,
+            .finetune_lr = 0.05,
+            .finetune_schedule = "one-cycle",
+            .rounds = 3,
+            .round_rate = 0.64,
             .roar_epochs = 15,
-            .roar_levels = {0.1, 0.3},
+            .roar_levels = {0.1, 0.3, 0.5},
             .seeds = 3,
             .pruning_seeds = 1};
   if (name == "toy")
@@ -31,7 +33,8 @@ AttributionScale attribution_scale(const std::string& name) {
             .test_scenes = 100,
             .teacher_epochs = 5,
             .student_epochs = 6,
-            .finetune_epochs = 1,
+            .filter_epochs = 1,
+            .round_epochs = 1,
             .finetune_lr = 0.01,
             .rounds = 2,
             .round_rate = 0.8,
@@ -107,18 +110,18 @@ TrainingOptions AttributionExperiment::training(int64_t epochs, int64_t seed) co
 }
 
 // Of networks that were pruned.
-TrainingOptions AttributionExperiment::gentle(int64_t seed) const {
-  TrainingOptions options = training(scale_.finetune_epochs, seed);
+TrainingOptions AttributionExperiment::gentle(int64_t epochs, int64_t seed) const {
+  TrainingOptions options = training(epochs, seed);
   options.train.optimizer.lr = scale_.finetune_lr;
   options.train.optimizer.nesterov = false;
-  options.train.schedule.schedule = "constant";
+  options.train.schedule.schedule = scale_.finetune_schedule;
   return options;
 }
 
 const Graph& AttributionExperiment::teacher() {
   if (!teacher_)
     teacher_ = trainer_(scene_network(1, 0.5, seed_), some_scenes("train", scale_.teacher_scenes),
-                        training(scale_.teacher_epochs, 0), {.kind = "attribution", .what = "teacher"})
+                        training(scale_.teacher_epochs, 0), {.kind = "attribution", .what = "teacher", .awaited = true})
                    .graph;
   return *teacher_;
 }
@@ -146,9 +149,10 @@ Graph AttributionExperiment::structured(const std::string& match, int64_t seed) 
   cut.round_to = 1;
   const Graph pruned = prune(teacher(), cut).graph;
   TrainingJob job{.kind = "attribution", .what = fmt::format("structured, {}, seed {}", match, seed)};
-  if (match == "none") return trainer_(pruned, student_scenes(), gentle(seed), std::move(job)).graph;
+  const TrainingOptions finetune = gentle(scale_.filter_epochs, seed);
+  if (match == "none") return trainer_(pruned, student_scenes(), finetune, std::move(job)).graph;
   const DistillationOptions options{.alpha = 0, .match = match};
-  return distill({teacher(), pruned, options}, student_scenes(), gentle(seed), trainer_, std::move(job)).graph;
+  return distill({teacher(), pruned, options}, student_scenes(), finetune, trainer_, std::move(job)).graph;
 }
 
 Graph AttributionExperiment::unstructured(const std::string& match, int64_t seed) {
@@ -157,7 +161,7 @@ Graph AttributionExperiment::unstructured(const std::string& match, int64_t seed
   options.rounds = scale_.rounds;
   options.round_rate = scale_.round_rate;
   options.distill.match = match;
-  options.training = gentle(seed);
+  options.training = gentle(scale_.round_epochs, seed);
   const Trainer named = [&](const Graph& graph, const Dataset& data, const TrainingOptions& training, TrainingJob job) {
     job.what = fmt::format("unstructured, {}, seed {}, {}", match, seed, job.what);
     return trainer_(graph, data, training, std::move(job));
@@ -206,8 +210,11 @@ PixelRanking AttributionExperiment::random_ranking(const std::string& kind) {
   return pare::random_ranking(teacher(), roar_data(), options);
 }
 
-std::vector<double> AttributionExperiment::retrained_without(const std::string& name, const PixelRanking& ranking) {
-  return roar_curve(name, ranking, roar_data(), roar_options(), trainer_).values(roar_metric(student_scenes()));
+std::vector<double> AttributionExperiment::retrained_without(const std::string& name, const PixelRanking& ranking,
+                                                             const std::string& fill) {
+  RoarOptions options = roar_options();
+  options.fill = fill;
+  return roar_curve(name, ranking, roar_data(), options, trainer_).values(roar_metric(student_scenes()));
 }
 
 }  // namespace pare

@@ -26,8 +26,10 @@ struct AttributionScale {
   int64_t test_scenes = 1000;
   int64_t teacher_epochs = 30;
   int64_t student_epochs = 30;
-  int64_t finetune_epochs = 30;
+  int64_t filter_epochs = 30;  // of fine-tuning once filters are removed
+  int64_t round_epochs = 30;   // after each round of magnitude pruning
   double finetune_lr = 1e-3;
+  std::string finetune_schedule = "constant";
   int64_t rounds = 16;
   double round_rate = 0.2;  // of the kept weights, removed in each: 1 − 0.8^16 = 0.97
   int64_t roar_epochs = 15;
@@ -69,7 +71,7 @@ class AttributionExperiment {
   std::vector<AttributionFigures> measure(const std::vector<Graph>& networks, const std::string& map);
   // F1 of fresh classifiers: of scenes as they are, and with parts of the pixels removed that a ranking has first.
   double retrained();
-  std::vector<double> retrained_without(const std::string& name, const PixelRanking& ranking);
+  std::vector<double> retrained_without(const std::string& name, const PixelRanking& ranking, const std::string& fill);
   PixelRanking ranking(const Graph& model);
   PixelRanking random_ranking(const std::string& kind);  // "maps" or "pixels"
 
@@ -78,7 +80,7 @@ class AttributionExperiment {
   Graph structured(const std::string& match, int64_t seed);
   Graph unstructured(const std::string& match, int64_t seed);
   TrainingOptions training(int64_t epochs, int64_t seed) const;
-  TrainingOptions gentle(int64_t seed) const;
+  TrainingOptions gentle(int64_t epochs, int64_t seed) const;
   RoarOptions roar_options() const;
   RoarData roar_data();
   const Dataset& student_scenes();

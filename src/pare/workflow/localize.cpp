@@ -12,6 +12,7 @@
 #include "pare/data/loader.h"
 #include "pare/data/parallel.h"
 #include "pare/workflow/evaluate.h"
+#include "pare/workflow/threads_restored.h"
 
 namespace pare {
 
@@ -38,12 +39,6 @@ MaskedPairs pairs_of(const at::Tensor& masks, int64_t classes) {
 struct LocalizedPiece {
   Localization sums;
   at::Tensor scores;
-};
-
-// Gives the calling thread its threads back, also after an error.
-struct ThreadsRestored {
-  const int count = std::max(1, at::get_num_threads());
-  ~ThreadsRestored() { at::set_num_threads(count); }
 };
 
 class Localizer {

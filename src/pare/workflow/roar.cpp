@@ -9,6 +9,7 @@
 
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/workflow/pixel_removal.h"
 
 namespace pare {
 
@@ -16,6 +17,8 @@ void RoarOptions::describe(OptionVisitor& options) {
   attribution.describe(options);
   options.field("random", random, "what maps are measured against: random maps as coarse as theirs, or random pixels",
                 {"maps", "pixels"});
+  options.field("fill", fill, "what removed pixels become: the mean colour, or like their neighbours, with noise",
+                {"mean", "neighbours"});
   options.field("levels", levels, "parts of the pixels that are removed");
   options.field("seeds", seeds, "classifiers trained for each point");
   training.describe(options);
@@ -92,24 +95,6 @@ at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width
   return order;
 }
 
-at::Tensor mean_color(const Dataset& data) {
-  at::Tensor sum = at::zeros({data.channels()}, at::kDouble);
-  for (int64_t n = 0; n < data.size(); ++n) sum += data.images[n].to(at::kDouble).mean({1, 2});
-  return (sum / data.size()).round().to(at::kByte);
-}
-
-Dataset without_pixels(const Dataset& data, const at::Tensor& order, double part, const at::Tensor& fill) {
-  const auto removed = static_cast<int64_t>(part * static_cast<double>(order.size(1)));
-  Dataset result = data;
-  result.images = data.images.clone();
-  for (int64_t n = 0; n < data.size(); ++n) {
-    const at::Tensor gone = order[n].narrow(0, 0, removed).to(at::kLong);
-    at::Tensor pixels = result.images[n].view({data.channels(), -1});
-    for (int64_t c = 0; c < data.channels(); ++c) pixels.select(0, c).index_fill_(0, gone, fill[c].item());
-  }
-  return result;
-}
-
 std::vector<double> RoarCurve::values(const std::string& metric) const {
   std::vector<double> values;
   for (const auto& point : points) values.push_back(metric_of(point, metric));
@@ -171,14 +156,14 @@ MetricList roar_whole(const RoarData& data, const RoarOptions& options, const Tr
 RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const RoarData& data,
                      const RoarOptions& options, const Trainer& trainer) {
   options.check();
-  const at::Tensor fill = mean_color(data.train);
+  const PixelFill fill(options.fill, data.train);
   RoarCurve curve{.name = name};
   for (const double level : options.levels) {
-    const Dataset train = without_pixels(data.train, ranking.train, level, fill);
-    const Dataset test = without_pixels(data.test, ranking.test, level, fill);
+    const Dataset train = fill.without(data.train, ranking.train, level);
+    const Dataset test = fill.without(data.test, ranking.test, level);
     curve.points.push_back(retrained(fmt::format("{}, {:.0f} % removed", name, 100 * level),
-                                     fmt::format("{} {}", ranking.estimator, level), {train, test, data.classifier},
-                                     options, trainer));
+                                     fmt::format("{} {} {}", ranking.estimator, options.fill, level),
+                                     {train, test, data.classifier}, options, trainer));
   }
   return curve;
 }

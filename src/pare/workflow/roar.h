@@ -22,14 +22,10 @@ at::Tensor pixel_order(const Graph& model, const Dataset& data, const Attributio
 // Of random maps of height · width values, made as large as the images like any map.
 at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width, uint64_t seed);
 
-// The first ⌊part · pixels⌋ of each order replaced by `fill`, a byte a channel.
-Dataset without_pixels(const Dataset& data, const at::Tensor& order, double part, const at::Tensor& fill);
-// uint8 [channels]: the mean colour.
-at::Tensor mean_color(const Dataset& data);
-
 struct RoarOptions {
   AttributionOptions attribution;
   std::string random = "maps";                             // as coarse as the models', or "pixels"
+  std::string fill = "mean";                               // of removed pixels, as PixelFill has it
   std::vector<double> levels = {0.1, 0.3, 0.5, 0.7, 0.9};  // parts removed
   int64_t seeds = 1;                                       // classifiers trained for each point
   TrainingOptions training;

@@ -34,6 +34,7 @@ struct TrainingJob {
   ProcessGroup* ranks = nullptr;                 // null: alone
   Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
   std::vector<int64_t> keep_epochs;              // the network after these is kept as well
+  bool awaited = false;                          // all processes that share the work need it before anything else
   std::function<void()> waits;                   // another process trains the same, and this one waits for it
   std::function<void(bool done_already)> begin;  // before anything is trained
   std::function<void(const StepReport&)> on_step;

@@ -102,15 +102,18 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
 }
 
 // F1 of classifiers that never see what the maps call relevant; the networks are kept for pare explain and localize.
-void roar_table(Reproduction& table, AttributionExperiment& experiment) {
-  const TableRow row{.table = "remove and retrain, scenes, distilled students", .metric = "f1"};
+void roar_table(Reproduction& table, AttributionExperiment& experiment, const std::string& fill) {
+  const TableRow row{.table = fmt::format("remove and retrain, scenes, distilled students, {}",
+                                          fill == "mean" ? "mean colour" : "filled from the neighbours"),
+                     .metric = "f1",
+                     .on_request = table.options().scale == "small"};
   const auto add = [&](const std::string& maps, const std::function<PixelRanking()>& ranking) {
     std::vector<TableRow> rows;
     for (const double level : experiment.scale().roar_levels) {
       rows.push_back(row);
       rows.back().what = fmt::format("{:.0f} % of the pixels removed: {}", 100 * level, maps);
     }
-    table.rows(std::move(rows), [&] { return experiment.retrained_without(maps, ranking()); });
+    table.rows(std::move(rows), [&] { return experiment.retrained_without(maps, ranking(), fill); });
   };
   TableRow whole = row;
   whole.what = "nothing removed";
@@ -136,7 +139,7 @@ void reproduce_attribution(Reproduction& table) {
   // Row by row, so that processes can train at once; by the other maps, of networks that are there then, together.
   for (const auto& subject : distilled) add_subjects(table, experiment, {subject}, "gradcam");
   add_subjects(table, experiment, {{"distillation", "at", scale.pruning_seeds}}, "gradcam");
-  roar_table(table, experiment);
+  for (const char* fill : {"mean", "neighbours"}) roar_table(table, experiment, fill);
   for (const char* setting : {"unstructured", "structured"})
     for (const char* match : kMatches)
       add_subjects(table, experiment, {{setting, match, scale.pruning_seeds}}, "gradcam");

@@ -15,6 +15,7 @@
 #include "pare/core/glob.h"
 #include "pare/core/version.h"
 #include "pare/workflow/evaluate.h"
+#include "pare/workflow/threads_restored.h"
 
 namespace pare {
 
@@ -38,8 +39,22 @@ void ReproduceOptions::describe(OptionVisitor& options) {
   options.field("fresh", fresh, "measure every row anew");
 }
 
+namespace {
+
+// What the other processes wait for may have their threads.
+Trainer with_idle_threads(Trainer trainer, int threads) {
+  if (threads <= 0) return trainer;
+  return [=](const Graph& graph, const Dataset& data, const TrainingOptions& options, TrainingJob job) {
+    const ThreadsRestored after;
+    if (job.awaited) at::set_num_threads(threads);
+    return trainer(graph, data, options, std::move(job));
+  };
+}
+
+}  // namespace
+
 Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer)
-    : options_(options), trainer_(std::move(trainer)) {
+    : options_(options), trainer_(with_idle_threads(std::move(trainer), options.threads)) {
   const nlohmann::json definition = {
       {"paper", paper}, {"scale", options.scale}, {"seed", options.seed}, {"version", kVersion}};
   run_ = open_run(options.runs, "reproduce-" + paper, definition);

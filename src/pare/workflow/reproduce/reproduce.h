@@ -53,6 +53,7 @@ struct ReproduceOptions {
   std::string imagenet;     // folder:DIR of ImageNet's validation images
   std::string tables;       // glob: only tables with such a name
   bool fresh = false;       // measure every row anew
+  int threads = 0;          // of all processes together (0: there is one)
   uint64_t seed = 0;
   std::function<void(const TableRow&)> on_row;
   std::function<void(const TableRow&)> on_wait;  // another process is at it
