@@ -50,7 +50,7 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
     event["event"] = "epoch";
     session.log(event);
   };
-  job.waits = [&] { session.say("another process trains the same: waiting for it\n"); };
+  if (!job.waits) job.waits = [&] { session.say("another process trains the same: waiting for it\n"); };
   job.stop = [&] { return watch.interrupted(); };
   try {
     TrainingOutcome outcome = run_training(graph, data, options, job);

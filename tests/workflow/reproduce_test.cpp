@@ -93,6 +93,29 @@ TEST_F(ReproduceTest, ProcessesShareTheRowsOfATable) {
   EXPECT_EQ(second.done().size(), 1U);
 }
 
+TEST_F(ReproduceTest, RowsWhoseNetworkIsTrainedElsewhereComeLast) {
+  bool elsewhere = true;
+  const Trainer trainer = [&](const Graph& graph, const Dataset&, const TrainingOptions&, const TrainingJob& job) {
+    if (elsewhere && job.waits) job.waits();
+    return TrainingOutcome{.graph = graph};
+  };
+  Reproduction with("test", options_, trainer);
+  std::vector<std::string> measured;
+  with.measure_all([&](Reproduction& table) {
+    for (const char* what : {"trained", "awaited", "free"})
+      table.row({.table = "t", .what = what}, [&, what] {
+        const std::string name = what;
+        if (name == "free") elsewhere = false;  // the other process is done by then
+        if (name != "free") table.trainer()({}, {}, {}, {.awaited = name == "awaited"});
+        measured.push_back(name);
+        return 0.5;
+      });
+  });
+  EXPECT_EQ(measured, (std::vector<std::string>{"awaited", "free", "trained"}));
+  ASSERT_EQ(with.done().size(), 3U);
+  EXPECT_EQ(with.done()[0].what, "trained");
+}
+
 TEST_F(ReproduceTest, AFigureThatIsNoneIsKeptAsWell) {
   int measured = 0;
   for (int i = 0; i < 2; ++i) {

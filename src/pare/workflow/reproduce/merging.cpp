@@ -149,7 +149,7 @@ Recipe cifar_recipe(const Reproduction& table, const std::string& arch, double w
   recipe.plan.limit = table.at_scale<int64_t>(4000, 0, 0);
   recipe.test = table.at_scale<int64_t>(1000, 0, 0);
   TrainOptions& train = recipe.plan.training.train;
-  train.epochs = table.at_scale<int64_t>(3, 5, 200);
+  train.epochs = table.at_scale<int64_t>(3, 3, 200);
   train.batch = table.at_scale<int64_t>(64, 128, 128);
   train.optimizer.lr = 0.1;
   train.augment = table.at_scale<std::string>("none", "standard", "standard");

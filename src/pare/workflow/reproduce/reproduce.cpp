@@ -41,20 +41,23 @@ void ReproduceOptions::describe(OptionVisitor& options) {
 
 namespace {
 
-// What the other processes wait for may have their threads.
-Trainer with_idle_threads(Trainer trainer, int threads) {
-  if (threads <= 0) return trainer;
-  return [=](const Graph& graph, const Dataset& data, const TrainingOptions& options, TrainingJob job) {
+struct TrainedElsewhere {};
+
+}  // namespace
+
+// What all other processes wait for may have their threads. For anything else that is in training there is other work.
+Trainer Reproduction::sharing(Trainer trainer) const {
+  return [this, trainer = std::move(trainer)](const Graph& graph, const Dataset& data, const TrainingOptions& options,
+                                              TrainingJob job) {
     const ThreadsRestored after;
-    if (job.awaited) at::set_num_threads(threads);
+    if (job.awaited && options_.threads > 0) at::set_num_threads(options_.threads);
+    if (!job.awaited && may_leave_) job.waits = [] { throw TrainedElsewhere(); };
     return trainer(graph, data, options, std::move(job));
   };
 }
 
-}  // namespace
-
 Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer)
-    : options_(options), trainer_(with_idle_threads(std::move(trainer), options.threads)) {
+    : options_(options), trainer_(sharing(std::move(trainer))) {
   const nlohmann::json definition = {
       {"paper", paper}, {"scale", options.scale}, {"seed", options.seed}, {"version", kVersion}};
   run_ = open_run(options.runs, "reproduce-" + paper, definition);
@@ -65,9 +68,17 @@ Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& opt
 
 void Reproduction::measure_free(const std::function<void(Reproduction&)>& paper) {
   only_free_ = true;
-  done_.clear();
-  paper(*this);
+  const auto pass = [&](bool patient) {
+    patient_ = patient;
+    left_ = measured_ = false;
+    done_.clear();
+    paper(*this);
+  };
+  do pass(false);
+  while (left_ && measured_);
+  if (left_) pass(true);
   only_free_ = false;
+  patient_ = true;
 }
 
 void Reproduction::measure_all(const std::function<void(Reproduction&)>& paper) {
@@ -112,14 +123,21 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   const auto start = std::chrono::steady_clock::now();
   std::vector<double> figures(rows.size(), kNoFigure);
   bool measured = true;
+  may_leave_ = !patient_;
   try {
     figures = measure();
+  } catch (const TrainedElsewhere&) {
+    may_leave_ = false;
+    left_ = true;
+    return false;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::file) throw;
     measured = false;
     const std::string why = error.what();
     for (auto& row : rows) row.note = fmt::format("left out: {}", why.substr(0, why.find('\n')));
   }
+  may_leave_ = false;
+  measured_ = true;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].ours = figures.at(i);

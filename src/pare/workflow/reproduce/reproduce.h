@@ -92,8 +92,11 @@ Dataset training_data(const TrainingPlan& plan);
 class Reproduction {
  public:
   Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);
+  Reproduction(const Reproduction&) = delete;
+  Reproduction& operator=(const Reproduction&) = delete;
 
-  // The paper's rows that no other process has measured or is measuring now.
+  // The paper's rows that no other process has measured or is measuring now; those that need a network which another
+  // process is training come last.
   void measure_free(const std::function<void(Reproduction&)>& paper);
   // All of its rows, in order: first those that are free, then what others were at.
   void measure_all(const std::function<void(Reproduction&)>& paper);
@@ -134,11 +137,16 @@ class Reproduction {
   // False: another process is at them, and this one does not wait.
   bool fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) const;
   bool restore(std::vector<TableRow>& rows) const;
+  Trainer sharing(Trainer trainer) const;
 
   ReproduceOptions options_;
   Trainer trainer_;
   RunDirectory run_;
-  bool only_free_ = false;                                        // leave rows that another process is at
+  bool only_free_ = false;                                        // leave rows that another process is at,
+  bool patient_ = true;                                           // or that need what another process is training
+  mutable bool may_leave_ = false;                                // a row is being measured that may be left so
+  mutable bool left_ = false;                                     // one was left for the latter
+  mutable bool measured_ = false;                                 // one was measured
   std::map<std::filesystem::path, std::vector<TableRow>> known_;  // rows of one measurement, by the file of the first
   std::vector<TableRow> done_;
   std::map<std::string, std::unique_ptr<Dataset>> data_;
