@@ -64,8 +64,10 @@ std::vector<std::string> recipe_arguments(const std::string& path, const std::se
     const bool on = item.inputs.size() == 1 && item.inputs[0] == "true";
     const bool off = item.inputs.size() == 1 && item.inputs[0] == "false";
     if (off || item.inputs.empty() || (item.inputs.size() == 1 && item.inputs[0].empty())) continue;
-    arguments.push_back("--" + item.name);
-    if (!on) arguments.insert(arguments.end(), item.inputs.begin(), item.inputs.end());
+    for (const auto& input : item.inputs) {
+      arguments.push_back("--" + item.name);
+      if (!on) arguments.push_back(input);
+    }
   }
   return arguments;
 }

@@ -335,6 +335,11 @@ exits "--recipe: what --print-config printed, arguments too" 0 prune --recipe re
 exits "--recipe: an argument wins over it" 0 prune pruned.onnx --recipe recipe.toml --force --json -o from_recipe.onnx
 check "--recipe: an argument wins over it: value" "$(head -c 300 stdout)" grep -q '"model": "pruned.onnx"' stdout
 exits "one argument too many" 2 prune pruned.onnx "$models/mlp.onnx" --channels 0.5 -o from_recipe.onnx
+printf 'compare = ["other.onnx", "vgg9.onnx"]\nmean = [0.5, 0.4, 0.3]\n' >recipe.toml
+exits "--recipe: lists" 0 explain vgg9.onnx "$picture" --recipe recipe.toml -o maps_recipe --json
+check "--recipe: lists: every entry is used" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.compare.join() === "other.onnx,vgg9.onnx" && r.mean.join() === "0.5,0.4,0.3" ? 0 : 1)'
 printf 'no-such-key = 1\n' >recipe.toml
 exits "--recipe: unknown key" 2 inspect "$models/mlp.onnx" --recipe recipe.toml
 exits "--log" 0 convert "$models/mlp.onnx" -o logged.onnx --log log.jsonl
