@@ -51,6 +51,7 @@ double published(const std::string& match, const std::string& map, const std::st
 struct MapSubject {
   std::string setting, match;
   int64_t seeds = 1;
+  bool on_request = false;  // as in TableRow
 
   bool is_teacher() const { return setting == "teacher"; }
   std::string name() const { return is_teacher() ? "vgg9-bn" : match_name(setting, match); }
@@ -64,7 +65,8 @@ struct MapSubject {
   // One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
   std::vector<TableRow> rows(const std::string& map) const {
     const bool has_published = is_teacher() || setting == "distillation";
-    const TableRow row{.table = fmt::format("{}, scenes, maps by {}", setting, map), .what = name()};
+    const TableRow row{
+        .table = fmt::format("{}, scenes, maps by {}", setting, map), .what = name(), .on_request = on_request};
     std::vector<TableRow> rows;
     for (const auto& metric : AttributionFigures::names()) {
       rows.push_back(row);
@@ -138,7 +140,7 @@ void reproduce_attribution(Reproduction& table) {
   for (const char* match : kMatches) distilled.push_back({"distillation", match, scale.seeds});
   // Row by row, so that processes can train at once; by the other maps, of networks that are there then, together.
   for (const auto& subject : distilled) add_subjects(table, experiment, {subject}, "gradcam");
-  add_subjects(table, experiment, {{"distillation", "at", scale.pruning_seeds}}, "gradcam");
+  add_subjects(table, experiment, {{"distillation", "at", scale.pruning_seeds, options.scale == "small"}}, "gradcam");
   for (const char* fill : {"mean", "neighbours"}) roar_table(table, experiment, fill);
   for (const char* setting : {"unstructured", "structured"})
     for (const char* match : kMatches)
