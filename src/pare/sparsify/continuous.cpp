@@ -1,8 +1,6 @@
 #include "pare/sparsify/continuous.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Dispatch.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,55 +12,6 @@ namespace pare {
 namespace {
 
 std::string logit_name(const std::string& tensor) { return tensor + ".mask_logit"; }
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// (w, s) → (c m ∘ w, Σ m) with m = σ(β s), and the way back
-//   ∂w = c m ∘ ∂u,    ∂s = β m (1 − m) ∘ (c w ∘ ∂u + ∂Σ),
-// each in one pass: a step of masked training costs little more than a dense one.
-struct SoftMask : torch::autograd::Function<SoftMask> {
-  static variable_list forward(AutogradContext* context, const at::Tensor& w, const at::Tensor& s, double beta,
-                               double c) {
-    const at::Tensor weights = w.contiguous();
-    const at::Tensor m = at::mul(s.contiguous(), beta).sigmoid_();
-    at::Tensor masked = at::empty_like(weights);
-    double sum = 0;
-    AT_DISPATCH_FLOATING_TYPES(weights.scalar_type(), "soft mask", [&] {
-      const auto* from = weights.data_ptr<scalar_t>();
-      const auto* soft = m.data_ptr<scalar_t>();
-      auto* to = masked.data_ptr<scalar_t>();
-      const auto scale = static_cast<scalar_t>(c);
-      for (int64_t i = 0; i < weights.numel(); ++i) to[i] = from[i] * (soft[i] * scale);
-      sum = m.sum().item<scalar_t>();
-    });
-    context->save_for_backward({weights, m});
-    context->saved_data["beta"] = beta;
-    context->saved_data["c"] = c;
-    return {masked, at::full({}, sum, weights.options())};
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor masked = gradients[0].contiguous();
-    at::Tensor of_w = at::empty_like(saved[0]), of_s = at::empty_like(saved[0]);
-    AT_DISPATCH_FLOATING_TYPES(of_w.scalar_type(), "soft mask", [&] {
-      const auto beta = static_cast<scalar_t>(context->saved_data["beta"].toDouble());
-      const auto c = static_cast<scalar_t>(context->saved_data["c"].toDouble());
-      const auto sum = gradients[1].item<scalar_t>();
-      const auto* w = saved[0].data_ptr<scalar_t>();
-      const auto* m = saved[1].data_ptr<scalar_t>();
-      const auto* u = masked.data_ptr<scalar_t>();
-      auto* to_w = of_w.data_ptr<scalar_t>();
-      auto* to_s = of_s.data_ptr<scalar_t>();
-      for (int64_t i = 0; i < of_w.numel(); ++i) {
-        to_w[i] = u[i] * (m[i] * c);
-        to_s[i] = (u[i] * w[i] * c + sum) * (m[i] * (1 - m[i])) * beta;
-      }
-    });
-    return {of_w, of_s, {}, {}};
-  }
-};
 
 }  // namespace
 
@@ -98,11 +47,10 @@ TensorMap ContinuousSparsification::effective(const TensorMap& raw, const TrainP
   const double b = beta(at);
   const double c = rescale();
   TensorMap result = raw;
-  kept_ = at::Tensor();
   for (const auto& name : tensors_) {
-    const variable_list masked = SoftMask::apply(raw.at(name), raw.at(logit_name(name)), b, c);
-    result[name] = masked[0];
-    kept_ = kept_.defined() ? kept_ + masked[1] : masked[1];
+    const at::Tensor m = at::sigmoid(raw.at(logit_name(name)) * b);
+    soft_[name] = m;
+    result[name] = raw.at(name) * (m * c);
   }
   return result;
 }
@@ -117,7 +65,10 @@ TensorMap ContinuousSparsification::finished(const TensorMap& raw, const TrainPo
 }
 
 at::Tensor ContinuousSparsification::penalty(const TensorMap&, const TrainPosition&) const {
-  return options_.lambda == 0 || !kept_.defined() ? at::Tensor() : kept_ * options_.lambda;
+  if (options_.lambda == 0) return {};
+  at::Tensor sum;
+  for (const auto& [name, m] : soft_) sum = sum.defined() ? sum + m.sum() : m.sum();
+  return sum * options_.lambda;
 }
 
 ParameterSettings ContinuousSparsification::settings(const std::string& name) const {

@@ -43,7 +43,7 @@ class ContinuousSparsification : public Reparameterization {
   ContinuousOptions options_;
   std::vector<std::string> tensors_;
   TensorMap start_;
-  mutable at::Tensor kept_;  // Σ m of the last effective(), for the penalty
+  mutable TensorMap soft_;  // the masks of the last effective(), for the penalty
 };
 
 }  // namespace pare
