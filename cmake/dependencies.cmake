@@ -7,6 +7,5 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
-find_package(OpenMP REQUIRED)
 
 include(${CMAKE_CURRENT_LIST_DIR}/torch_and_onnx.cmake)

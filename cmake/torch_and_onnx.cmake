@@ -13,6 +13,14 @@ if(NOT TARGET pare_torch)
   target_link_libraries(pare_torch INTERFACE ${TORCH_CPU_LIBRARY} ${C10_LIBRARY})
 endif()
 
+# at::parallel_for is a template: without OpenMP where it is compiled it silently takes one thread. libtorch brings GCC's
+# run-time; clang's would be a second one beside it, and the thread sanitizer knows neither.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT PARE_SANITIZE MATCHES thread)
+  find_package(OpenMP REQUIRED)
+  set(PARE_OPENMP_FLAG ${OpenMP_CXX_FLAGS})
+  target_link_libraries(pare_torch INTERFACE OpenMP::OpenMP_CXX)
+endif()
+
 # oneDNN, on which libtorch stands too, is optional: without its headers ops/no_onednn.cpp takes the place of onednn.cpp.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)

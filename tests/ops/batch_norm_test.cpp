@@ -6,6 +6,10 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <mutex>
+#include <set>
+#include <thread>
+
 namespace pare {
 namespace {
 
@@ -107,6 +111,23 @@ TEST(NormalizeBatch, LeavesOthersToTheSlowWay) {
   EXPECT_FALSE(suits_normalize_batch(at::zeros({1, 4, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast)));
   EXPECT_FALSE(suits_normalize_batch(at::zeros({2, 8, 4, 4}, at::kDouble).contiguous(at::MemoryFormat::ChannelsLast)));
   EXPECT_FALSE(suits_normalize_batch(at::zeros({2, 8})));
+}
+
+// at::parallel_for takes one thread wherever it is compiled without OpenMP, and does not say so.
+TEST(ParallelForTest, TakesTheThreadsItMay) {
+#if defined(__clang__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "built without OpenMP";
+#endif
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  at::parallel_for(0, 2, 1, [&](int64_t, int64_t) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  });
+  at::set_num_threads(before);
+  EXPECT_EQ(threads.size(), 2U);
 }
 
 }  // namespace
