@@ -136,7 +136,7 @@ TEST(FindDataset, LooksInTheUsualPlacesAndSaysSo) {
   root.write("mnist/t10k-labels-idx1-ubyte", idx_of({1}, "\4"));
   EXPECT_EQ(find_dataset("mnist").directory, root.path / "mnist");
   const auto all = list_datasets();
-  ASSERT_EQ(all.size(), 3u);
+  ASSERT_EQ(all.size(), 4u);
   EXPECT_TRUE(all[1].found());
   EXPECT_FALSE(all[2].found());
   EXPECT_EQ(all[2].name, "cifar10");
@@ -159,6 +159,27 @@ TEST(Cifar, ReadsTheOfficialBinary) {
   EXPECT_THROW(decode_cifar_binary(bytes_of(record + "x"), "longer"), Error);
   EXPECT_THROW(decode_cifar_binary(bytes_of(record.substr(1)), "shorter"), Error);
   EXPECT_THROW(decode_cifar_binary({}, "empty"), Error);
+}
+
+TEST(Cifar, TakesTheFineClassesOfAHundred) {
+  const TemporaryDirectory directory("cifar100");
+  std::string record(3074, '\7');
+  record[0] = '\23';  // coarse
+  record[1] = '\143';
+  directory.write("cifar-100-binary/train.bin", record + record);
+  const auto data = load_dataset({.data = "cifar100:" + directory.path.string()});
+  ASSERT_EQ(data.images.sizes(), at::IntArrayRef({2, 3, 32, 32}));
+  EXPECT_EQ(data.classes.size(), 100u);
+  EXPECT_EQ(data.labels[1].item<int>(), 99);
+  EXPECT_TRUE(data.images.eq(7).all().item<bool>());
+  record[1] = '\144';
+  directory.write("cifar-100-binary/train.bin", record);
+  EXPECT_THROW(load_dataset({.data = "cifar100:" + directory.path.string()}), Error);
+  directory.write("cifar-100-binary/train.bin", record.substr(1));
+  EXPECT_THROW(load_dataset({.data = "cifar100:" + directory.path.string()}), Error);
+  EXPECT_THAT(error_of([&] { load_dataset({.data = "cifar100:" + directory.path.string(), .split = "test"}); },
+                       ErrorKind::file),
+              HasSubstr("test.bin"));
 }
 
 TEST(Cifar, ReadsThePngPacking) {

@@ -16,7 +16,6 @@ namespace pare {
 namespace {
 
 constexpr int64_t cifar_pixels = 3 * 32 * 32;
-constexpr int64_t cifar_record = 1 + cifar_pixels;
 
 void check_counts(const at::Tensor& images, const at::Tensor& labels, const std::string& where) {
   if (images.size(0) != labels.size(0))
@@ -25,18 +24,20 @@ void check_counts(const at::Tensor& images, const at::Tensor& labels, const std:
 
 }  // namespace
 
-LabelledImages decode_cifar_binary(std::span<const std::byte> bytes, std::string_view where) {
+LabelledImages decode_cifar_binary(std::span<const std::byte> bytes, std::string_view where, int64_t label_bytes) {
+  const int64_t record = label_bytes + cifar_pixels;
   const auto size = static_cast<int64_t>(bytes.size());
-  if (size == 0 || size % cifar_record != 0)
+  if (size == 0 || size % record != 0)
     throw Error(ErrorKind::format, std::string(where), "{} bytes are not a number of records of {} bytes", size,
-                cifar_record);
-  const int64_t count = size / cifar_record;
+                record);
+  const int64_t count = size / record;
   LabelledImages out{at::empty({count, 3, 32, 32}, at::kByte), at::empty({count}, at::kLong)};
   auto* images = out.images.data_ptr<uint8_t>();
   auto* labels = out.labels.data_ptr<int64_t>();
   for (int64_t i = 0; i < count; ++i) {
-    labels[i] = static_cast<int64_t>(bytes[static_cast<size_t>(i * cifar_record)]);
-    std::memcpy(images + i * cifar_pixels, bytes.data() + i * cifar_record + 1, cifar_pixels);
+    const auto* image = bytes.data() + i * record + label_bytes;
+    labels[i] = static_cast<int64_t>(image[-1]);
+    std::memcpy(images + i * cifar_pixels, image, cifar_pixels);
   }
   return out;
 }
@@ -79,18 +80,18 @@ at::Tensor decode_json_labels(std::string_view json, std::string_view where) {
   return labels;
 }
 
-LabelledImages read_cifar_binary(const std::vector<std::filesystem::path>& files, int64_t limit) {
+LabelledImages read_cifar_binary(const std::vector<std::filesystem::path>& files, int64_t limit, int64_t label_bytes) {
   std::vector<at::Tensor> images, labels;
   int64_t count = 0;
   for (const auto& path : files) {
     if (limit > 0 && count >= limit) break;
     const auto file = MappedFile::open(path);
-    auto batch = decode_cifar_binary(file->bytes(), path.string());
+    auto batch = decode_cifar_binary(file->bytes(), path.string(), label_bytes);
     count += batch.images.size(0);
     images.push_back(std::move(batch.images));
     labels.push_back(std::move(batch.labels));
   }
-  if (images.empty()) throw Error(ErrorKind::file, "cifar10", "no files");
+  if (images.empty()) throw Error(ErrorKind::file, "CIFAR", "no files");
   return {at::cat(images), at::cat(labels)};
 }
 

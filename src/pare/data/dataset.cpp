@@ -45,8 +45,9 @@ Dataset load_known(const KnownDataset& known, const std::string& directory, cons
   out.classes.assign(known.classes.begin(), known.classes.end());
   out.mean = known.mean;
   out.std = known.std;
+  const int64_t label_bytes = known.files == FileLayout::cifar100 ? 2 : 1;
   auto data = files.layout == "idx"      ? read_idx_pair(files)
-              : files.layout == "binary" ? read_cifar_binary(files.images, options.limit)
+              : files.layout == "binary" ? read_cifar_binary(files.images, options.limit, label_bytes)
                                          : read_png_packing(files.images, files.labels, options.limit, options.threads);
   out.images = std::move(data.images);
   out.labels = std::move(data.labels);

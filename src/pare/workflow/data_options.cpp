@@ -7,7 +7,7 @@
 namespace pare {
 
 void DataChoice::describe(OptionVisitor& options) {
-  options.field("data", data, "fashion-mnist, mnist, cifar10, scenes, NAME:DIR, folder:DIR or voc:DIR");
+  options.field("data", data, "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR or voc:DIR");
   options.field("split", split, "part of the data; segmentation: the images of voc:DIR that have masks",
                 {"train", "test", "segmentation"});
   options.field("limit", limit, "only the first so many images (0: all; of scenes 12,000 train, 1,000 test)");
@@ -30,7 +30,7 @@ std::vector<double> stored_values(const Graph& model, const std::string& key) {
 Dataset DataChoice::load(const Graph& model) const {
   if (data.empty())
     throw Error(ErrorKind::usage, "--data",
-                "name the data: fashion-mnist, mnist, cifar10, scenes, folder:DIR or voc:DIR");
+                "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR or voc:DIR");
   if (limit < 0) throw Error(ErrorKind::usage, "--limit", "expected 0 or more, found {}", limit);
   DataOptions options{.data = data,
                       .split = split,
