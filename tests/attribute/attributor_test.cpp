@@ -31,7 +31,7 @@ at::Tensor gradient_at(const Graph& graph, const std::string& value, const at::T
 }
 
 TEST(Cam, GradCamIsCamOnGlobalAveragingAndALinearLayer) {
-  const Graph graph = branching_net();
+  const Graph graph = branching_net(2, /*bias=*/true);
   const at::Tensor x = images(4), classes = at::tensor({0, 3, 4, 1}, at::kLong);
   const std::string layer = last_spatial_activation(graph);
   const at::Tensor A = values_of(graph, x).at(layer);
@@ -39,7 +39,11 @@ TEST(Cam, GradCamIsCamOnGlobalAveragingAndALinearLayer) {
   const at::Tensor cam = at::einsum("nk,nkhw->nhw", {w, A});
   const at::Tensor g = gradient_at(graph, layer, x, classes);
   EXPECT_LT(largest(class_activation_map(A, g, CamKind::grad, false) - cam), 1e-13);
-  EXPECT_LT(largest(cam.flatten(1).mean(1) - class_scores(scores_of(graph, x), classes)), 1e-13);
+  const at::Tensor of_means = at::einsum("nk,nkhw->nhw", {g.mean({2, 3}), A});
+  EXPECT_LT(largest(of_means - cam / static_cast<double>(A.size(2) * A.size(3))), 1e-13);
+  const at::Tensor bias = graph.tensor(graph.nodes.back().inputs[2]).index_select(0, classes);
+  ASSERT_GT(largest(bias), 0.01);
+  EXPECT_LT(largest(cam.flatten(1).mean(1) + bias - class_scores(scores_of(graph, x), classes)), 1e-13);
   const auto found = Attributor(graph, {}).explain(x, {}, classes);
   EXPECT_LT(largest(found.maps - cam.clamp_min(0)), 1e-13);
   EXPECT_LT(largest(found.scores - scores_of(graph, x)), 1e-13);
@@ -197,6 +201,42 @@ TEST(Attributor, EveryMethodMapsEveryNet) {
       const auto alone = attributor.explain(x.slice(0, 0, 1), {}, at::tensor({0}, at::kLong));
       if (method == "smoothgrad") continue;
       EXPECT_LT(largest(alone.maps[0] - found.maps[1]), 1e-10 + 1e-9 * largest(alone.maps)) << method;
+    }
+  }
+}
+
+// Exported for so many images at a time.
+Graph net_of_fixed_batch(int64_t batch) {
+  TestGraph g(6);
+  const std::string y = g.relu(g.conv(g.input("x", {batch, 3, 8, 8}), 3, 4));
+  return g.finish(g.linear(g.node("Reshape", {y, g.integers({batch, -1})}), 256, 5));
+}
+
+TEST(Attributor, AModelOfAFixedBatchExplainsAnyNumberOfPairs) {
+  const at::Tensor x = images(3), rows = at::tensor({2, 0, 2}, at::kLong), classes = at::tensor({4, 1, 0}, at::kLong);
+  const at::Tensor none = at::empty({0}, at::kLong);
+  for (const auto& method : attribution_methods()) {
+    const AttributionOptions options{.method = method, .steps = 2, .samples = 2};
+    const Attributor alone(net_of_fixed_batch(1), options);
+    const auto one = [&](int64_t n, const at::Tensor& c) { return alone.explain(x.slice(0, n, n + 1), {}, c); };
+    for (const int64_t batch : {1, 2, 4}) {
+      if (method == "smoothgrad" && batch > 1) continue;  // other noise
+      const Attributor attributor(net_of_fixed_batch(batch), options);
+      const auto pairs = attributor.explain(x, rows, classes), tops = attributor.explain(x);
+      ASSERT_EQ(pairs.maps.size(0), 3) << method;
+      for (int64_t p = 0; p < 3; ++p) {
+        const auto pair = one(rows[p].item<int64_t>(), classes.slice(0, p, p + 1)), top = one(p, {});
+        EXPECT_LT(largest(pairs.maps[p] - pair.maps[0]), 1e-12) << method << " in batches of " << batch;
+        EXPECT_LT(largest(tops.maps[p] - top.maps[0]), 1e-12) << method << " in batches of " << batch;
+        EXPECT_EQ(tops.classes[p].item<int64_t>(), top.classes[0].item<int64_t>());
+        // Image 1 has no pair.
+        EXPECT_LT(largest(pairs.scores[p] - top.scores[0]), 1e-12) << method;
+        EXPECT_LT(largest(tops.scores[p] - top.scores[0]), 1e-12) << method;
+      }
+      const auto nothing = attributor.explain(x, none, none);
+      EXPECT_EQ(nothing.maps.size(0), 0);
+      EXPECT_EQ(nothing.scores.sizes(), at::IntArrayRef({3, 5}));
+      EXPECT_THROW(attributor.explain(x, rows, at::tensor({1}, at::kLong)), Error);
     }
   }
 }

@@ -17,6 +17,7 @@ namespace pare {
 struct NetOptions {
   bool bias = false;
   bool batch_norm = false;
+  double leak = 0;  // above 0: LeakyReLU, so that inner layers read signed values
   int64_t channels = 3;
   uint64_t seed = 1;
 };
@@ -33,7 +34,7 @@ inline Graph plain_net(const NetOptions& o = {}) {
       const std::string scale = g.tensor(at::randn({out}, at::kDouble));  // of both signs
       y = g.node("BatchNormalization", {y, scale, g.random({out}), g.random({out}), g.positive({out})});
     }
-    return g.relu(y);
+    return o.leak > 0 ? g.node("LeakyRelu", {y}, {{"alpha", o.leak}}) : g.relu(y);
   };
   const auto pool = [&](const std::string& x) {
     return g.node("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
@@ -47,8 +48,9 @@ inline Graph plain_net(const NetOptions& o = {}) {
   return g.finish(g.node("Gemm", head, {{"transB", int64_t{1}}}));
 }
 
-// A residual connection, a concatenation, an average pool and global averaging, without biases; inputs [N, 3, 8, 8].
-inline Graph branching_net(uint64_t seed = 2) {
+// A residual connection, a concatenation, an average pool and global averaging; only the last layer may have a bias.
+// Inputs [N, 3, 8, 8].
+inline Graph branching_net(uint64_t seed = 2, bool bias = false) {
   TestGraph g(seed);
   using Ints = std::vector<int64_t>;
   const auto conv = [&](const std::string& x, int64_t in, int64_t out) {
@@ -60,7 +62,9 @@ inline Graph branching_net(uint64_t seed = 2) {
   const std::string pooled = g.node("AveragePool", {both}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
   const std::string last = g.relu(conv(pooled, 7, 6));
   const std::string flat = g.node("Flatten", {g.node("GlobalAveragePool", {last})});
-  return g.finish(g.node("Gemm", {flat, g.random({5, 6})}, {{"transB", int64_t{1}}}));
+  std::vector<std::string> head = {flat, g.random({5, 6})};
+  if (bias) head.push_back(g.random({5}));
+  return g.finish(g.node("Gemm", head, {{"transB", int64_t{1}}}));
 }
 
 inline at::Tensor images(int64_t count, int64_t channels = 3, uint64_t seed = 7) {

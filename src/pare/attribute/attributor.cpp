@@ -24,7 +24,7 @@ void AttributionOptions::describe(OptionVisitor& visitor) {
   visitor.field("method", method, "attribution method", attribution_methods());
   visitor.field("layer", layer, "layer that the map is taken at; 'input' for the image (default: as the method needs)");
   visitor.field("lrp", lrp, "lrp: rules of the layers", lrp_presets());
-  visitor.field("steps", steps, "ig: points on the way from black");
+  visitor.field("steps", steps, "ig: points on the way from the mean colour");
   visitor.field("samples", samples, "smoothgrad: noisy copies");
   visitor.field("noise", noise, "smoothgrad: deviation of the noise, of the image's range");
 }
@@ -65,6 +65,19 @@ std::vector<std::string> values_behind(const Graph& graph, const std::string& va
 // The rows of a value that has one for each image; other values are shared by all.
 at::Tensor of_pairs(const at::Tensor& value, const at::Tensor& images, const at::Tensor& rows) {
   return value.dim() > 0 && value.size(0) == images.size(0) ? value.index_select(0, rows) : value;
+}
+
+// Attributions of equally many pairs in one, of which the first `pairs` are kept.
+Attribution joined(const std::vector<Attribution>& pieces, int64_t pairs) {
+  Attribution out;
+  for (const auto field : {&Attribution::maps, &Attribution::scores, &Attribution::classes, &Attribution::relevance,
+                           &Attribution::expected}) {
+    std::vector<at::Tensor> parts;
+    for (const auto& piece : pieces)
+      if ((piece.*field).defined()) parts.push_back(piece.*field);
+    if (!parts.empty()) out.*field = at::cat(parts).narrow(0, 0, pairs);
+  }
+  return out;
 }
 
 enum class Collapse { sum, positive, largest };
@@ -195,7 +208,7 @@ struct Attributor::State {
     if (options.method == "lrp") {
       R = walk(one * score.unsqueeze(1), lrp_rule(lrp_preset(options.lrp)));
     } else if (options.method == "rap") {
-      R = walk(one, rap_rule());
+      R = walk(one * score.unsqueeze(1), rap_rule());
       how = Collapse::positive;
     } else {
       R = walk(one, excitation_rule());
@@ -213,13 +226,56 @@ struct Attributor::State {
     return out;
   }
 
-  Attribution with_scores(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
+  at::Tensor scores_of(const at::Tensor& images) const {
     const at::NoGradGuard no_grad;
-    Attribution out;
-    out.scores = whole->run({&images, 1}).outputs.at(0).flatten(1);
-    out.classes = classes;
+    const RunResult run = cam ? back->run(front->run({&images, 1}).outputs) : whole->run({&images, 1});
+    return run.outputs.at(0).flatten(1);
+  }
+
+  Attribution with_scores(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
+    Attribution out{.scores = scores_of(images), .classes = classes};
     if (!classes.defined()) out.classes = top_classes(rows.defined() ? out.scores.index_select(0, rows) : out.scores);
     return out;
+  }
+
+  Attribution explain(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
+                      const std::vector<int64_t>& picture) const {
+    if (cam) return explain_by_cam(images, rows, classes);
+    if (walks(options.method)) return explain_by_walk(images, rows, classes, picture);
+    const at::Tensor x = rows.defined() ? images.index_select(0, rows) : images;
+    return explain_by_gradient(images, x, rows, classes, picture);
+  }
+
+  // The graph runs on `batch` images and no other number (it may hold a Reshape to [1, -1]). Pairs go in pieces of that
+  // many, each with its own image; image 0 and class 0 fill the last.
+  Attribution explain_in_pieces(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
+                                const std::vector<int64_t>& picture, int64_t batch) const {
+    const at::Tensor pairs = rows.defined() ? rows : at::arange(images.size(0), at::kLong);
+    const int64_t count = pairs.size(0), full = std::max<int64_t>((count + batch - 1) / batch, 1) * batch;
+    if (classes.defined() && classes.numel() != count)
+      throw Error(ErrorKind::shape, "attribution", "{} classes for {} pairs", classes.numel(), count);
+    const auto piece_of = [&](const at::Tensor& list, int64_t begin) {
+      return list.defined() ? at::constant_pad_nd(list, {0, full - count}).narrow(0, begin, batch) : list;
+    };
+    std::vector<Attribution> pieces;
+    for (int64_t begin = 0; begin < full; begin += batch)
+      pieces.push_back(explain(images.index_select(0, piece_of(pairs, begin)), {}, piece_of(classes, begin), picture));
+    Attribution out = joined(pieces, count);
+    if (rows.defined()) out.scores = scores_by_image(images, rows, out.scores, batch);
+    return out;
+  }
+
+  // [N, K] out of the scores of pairs; an image without a pair is run for its own.
+  at::Tensor scores_by_image(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& pair_scores,
+                             int64_t batch) const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor scores = at::zeros({images.size(0), pair_scores.size(1)}, pair_scores.options());
+    const at::Tensor known = at::zeros({images.size(0)}, at::kBool).index_fill(0, rows, true);
+    scores.index_copy_(0, rows, pair_scores);
+    for (int64_t n = 0; n < images.size(0); ++n)
+      if (!known[n].item<bool>())
+        scores[n].copy_(scores_of(images.index_select(0, at::full({batch}, n, at::kLong)))[0]);
+    return scores;
   }
 
   static std::vector<int64_t> first_axis(const at::Tensor& t) {
@@ -255,10 +311,10 @@ Attribution Attributor::explain(const at::Tensor& images, const at::Tensor& rows
   if (input.scalar_type() != state_->graph.inputs[0].dtype) input = input.to(state_->graph.inputs[0].dtype);
   std::vector<int64_t> picture = {1, 1, input.numel() / std::max<int64_t>(input.size(0), 1)};
   if (images.dim() == 4) picture = {images.size(1), images.size(2), images.size(3)};
-  if (state_->cam) return state_->explain_by_cam(input, rows, classes);
-  if (walks(state_->options.method)) return state_->explain_by_walk(input, rows, classes, picture);
-  const at::Tensor x = rows.defined() ? input.index_select(0, rows) : input;
-  return state_->explain_by_gradient(input, x, rows, classes, picture);
+  const int64_t batch = dims && !dims->empty() ? (*dims)[0].size : -1;  // −1: any
+  const bool fits = batch < 1 || input.size(0) == 0 || (!rows.defined() && input.size(0) == batch);
+  return fits ? state_->explain(input, rows, classes, picture)
+              : state_->explain_in_pieces(input, rows, classes, picture, batch);
 }
 
 at::Tensor resize_maps(const at::Tensor& maps, int64_t height, int64_t width) {

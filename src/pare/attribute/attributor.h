@@ -55,7 +55,8 @@ class Attributor {
   Attributor(Attributor&&) noexcept;
 
   // Images as the model takes them, [N, C, H, W] or [N, features]; pair p explains image rows[p] (all, in order, when
-  // undefined) for classes[p] (the top class when undefined). Error{unsupported} names an operator without a rule.
+  // undefined) for classes[p] (the top class when undefined). A model of a fixed batch runs on so many pairs at a time.
+  // Error{unsupported} names an operator without a rule.
   Attribution explain(const at::Tensor& images, const at::Tensor& rows = {}, const at::Tensor& classes = {}) const;
 
   const std::string& layer() const;  // the value that maps are taken at

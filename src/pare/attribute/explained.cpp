@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
 #include "pare/passes/fold_batch_norm.h"
@@ -16,7 +17,6 @@ namespace {
 const std::set<std::string_view> kActivations = {"Relu",     "LeakyRelu", "PRelu",   "Elu",       "Selu",
                                                  "Celu",     "Gelu",      "Sigmoid", "HardSwish", "Mish",
                                                  "Softplus", "Softsign",  "Tanh",    "Clip",      "ThresholdedRelu"};
-const std::set<std::string_view> kFinal = {"Softmax", "LogSoftmax", "Sigmoid"};
 
 bool is_spatial(const TensorType* type) {
   return type != nullptr && type->rank() == 4 && at::isFloatingType(type->dtype) && type->dims[2] * type->dims[3] > 1;
@@ -62,13 +62,9 @@ Graph explained_graph(const Graph& original) {
   if (original.inputs.size() != 1)
     throw Error(ErrorKind::shape, original.name, "has {} inputs, expected one that takes images",
                 original.inputs.size());
-  if (original.outputs.empty()) throw Error(ErrorKind::shape, original.name, "has no output to explain");
   Graph graph = fold_batch_norm(original);
+  graph.outputs[0].name = score_value(graph);
   graph.outputs.resize(1);
-  const auto usage = usage_of(graph);
-  if (const auto made = usage.producer.find(graph.outputs[0].name); made != usage.producer.end())
-    if (const Node& last = graph.nodes[made->second]; last.domain.empty() && kFinal.contains(last.op))
-      graph.outputs[0].name = last.inputs.at(0);
   return remove_unused(std::move(graph));
 }
 

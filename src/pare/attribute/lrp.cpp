@@ -67,9 +67,7 @@ LinearRule lrp_rule(const LrpOptions& options) {
     if (layer->rule == LrpRule::alpha_beta && std::abs(layer->alpha - layer->beta - 1) > 1e-9)
       throw Error(ErrorKind::usage, "lrp", "alpha {} and beta {} do not differ by 1", layer->alpha, layer->beta);
   return [options](const LinearStep& l, const at::Tensor& R) {
-    const LrpLayer& layer = l.first && l.layer()          ? options.first
-                            : l.kind == LinearKind::dense ? options.dense
-                                                          : options.convolution;
+    const LrpLayer& layer = l.first ? options.first : l.kind == LinearKind::dense ? options.dense : options.convolution;
     // Rules without biases let an added constant pass.
     if (l.kind == LinearKind::shift && (layer.rule == LrpRule::alpha_beta || layer.rule == LrpRule::box))
       return R.unsqueeze(0);

@@ -8,7 +8,8 @@
 //              (the bias is left out; both products of a signed x share one denominator)
 //   z-plus     alpha-beta with α = 1, β = 0
 //   box (z^B)  R_j = sum_i (w_ij x_j − w+_ij l_j − w-_ij h_j) R_i / sum_j (…), for inputs that lie in [l, h]
-// Averages and sums of values (residual connections) follow the rule of convolutions.
+// The first layer is the one that reads the image, which the graph may normalise before: l and h are bounds of what the
+// layer reads. Averages and sums of values (residual connections) follow the rule of convolutions.
 #pragma once
 
 #include <string>
@@ -31,7 +32,7 @@ struct LrpLayer {
 struct LrpOptions {
   LrpLayer dense, convolution;
   LrpLayer first = {.rule = LrpRule::box};  // layers that read the input
-  // Bounds of the inputs, a value for each channel; empty: the least and largest value of each image.
+  // Bounds of what those read, a value for each channel; empty: the least and largest value of each image.
   std::vector<double> low, high;
 };
 

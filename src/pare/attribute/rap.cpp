@@ -17,11 +17,8 @@ at::Tensor total(const at::Tensor& t) {
   return t.flatten(1).sum(1).reshape(dims);
 }
 
-// `start` is 1 at the class and 0 elsewhere.
-at::Tensor rap_head(const LinearStep& l, const at::Tensor& start) {
-  at::Tensor scores = Applied(l, l.x, l.weight).z();
-  if (l.bias.defined()) scores = scores + l.bias;
-  return share(l, {{l.x.abs(), l.weight.abs()}}, scores * start);
+at::Tensor in_proportion_to_sizes(const LinearStep& l, const at::Tensor& R) {
+  return share(l, {{l.x.abs(), l.weight.abs()}}, R);
 }
 
 at::Tensor rap_inner(const LinearStep& l, const at::Tensor& R) {
@@ -55,8 +52,7 @@ at::Tensor rap_inner(const LinearStep& l, const at::Tensor& R) {
 LinearRule rap_rule() {
   return [](const LinearStep& l, const at::Tensor& R) {
     if (l.kind == LinearKind::shift) return R.unsqueeze(0);
-    if (!l.layer()) return share(l, {{l.x.abs(), l.weight.abs()}}, R);
-    if (l.head) return rap_head(l, R);
+    if (!l.layer() || l.head) return in_proportion_to_sizes(l, R);
     if (l.first) {
       const Bounds image = bounds_of_images(l.x);
       return box_shares(l, R, image.low, image.high);

@@ -78,7 +78,14 @@ class RelevanceWalk {
     return list;
   }
 
+  // Whether a layer lies between the node and the scores.
+  bool below_a_layer(const Node& node) const {
+    return std::any_of(node.outputs.begin(), node.outputs.end(),
+                       [&](const auto& name) { return below_.contains(name); });
+  }
+
   void add(const Node& node, size_t i, const at::Tensor& relevance) {
+    if (kLayers.contains(node.op) || below_a_layer(node)) below_.insert(node.inputs[i]);
     auto& sum = relevance_[node.inputs[i]];
     const at::Tensor fitting = relevance.sizes() == value(node.inputs[i]).sizes()
                                    ? relevance
@@ -96,7 +103,9 @@ class RelevanceWalk {
     const std::string& op = node.op;
     if (!node.domain.empty()) refuse(node, "it is not one of ONNX's own operators");
     if (kMoved.contains(op)) return move(node, from);
-    const at::Tensor& R = relevance_.at(node.outputs.at(0));
+    const auto found = relevance_.find(node.outputs.at(0));
+    if (found == relevance_.end()) refuse(node, "the scores depend on another output than its first");
+    const at::Tensor& R = found->second;
     if (kPassed.contains(op)) return add(node, 0, R);
     if (kScales.contains(op)) return scale(node, from, R);
     if (kLayers.contains(op)) return layer(node, from, R);
@@ -105,7 +114,8 @@ class RelevanceWalk {
     refuse(node, "neither linear, an activation, nor data movement");
   }
 
-  // Jᵀ R over every output that has relevance.
+  // Jᵀ R over every output that has relevance. What is picked from constants or counts as integers depends on the input
+  // by choice alone: relevance ends there.
   void move(const Node& node, const std::vector<size_t>& from) {
     const at::AutoGradMode recording(true);
     auto all = inputs(node);
@@ -113,19 +123,21 @@ class RelevanceWalk {
       if (at::isFloatingType(all[i].scalar_type())) all[i] = leaf(all[i]);
     const auto outputs = require_op(node).evaluate({.node = node, .inputs = all});
     for (size_t o = 0; o < node.outputs.size(); ++o)
-      if (const auto found = relevance_.find(node.outputs[o]); found != relevance_.end())
-        outputs.at(o).backward(found->second, /*retain_graph=*/true);
+      if (const auto found = relevance_.find(node.outputs[o]);
+          found != relevance_.end() && outputs.at(o).requires_grad())
+        outputs[o].backward(found->second, /*retain_graph=*/true);
     for (const size_t i : from)
       if (all[i].requires_grad() && all[i].grad().defined()) add(node, i, all[i].grad());
   }
 
   void scale(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
+    if (node.op == "Div" && computed(node, 1)) refuse(node, "its divisor is computed");
     if (from.size() == 1) return add(node, from[0], R);
     const auto gates = [&](size_t i) {
       const auto made = usage_.producer.find(node.inputs[i]);
       return made != usage_.producer.end() && kGates.contains(graph_.nodes[made->second].op);
     };
-    if (node.op != "Mul" || node.inputs[0] == node.inputs[1] || gates(0) == gates(1))
+    if (node.inputs[0] == node.inputs[1] || gates(0) == gates(1))
       refuse(node, "it joins two computed values of which not just one is a gate");
     add(node, gates(0) ? 1 : 0, R);
   }
@@ -139,9 +151,8 @@ class RelevanceWalk {
                     .kind = node.op.starts_with("Conv") ? LinearKind::convolution : LinearKind::dense,
                     .x = value(node.inputs[at]),
                     .weight = value(node.inputs[1 - at]),
-                    .head = !seen_layer_,
+                    .head = !below_a_layer(node),
                     .first = reads_the_input(node.inputs[at])};
-    seen_layer_ = true;
     if (node.has_input(2)) {
       step.bias = value(node.inputs[2]) * node.real("beta", 1.0);
       if (step.kind == LinearKind::convolution) {
@@ -156,12 +167,19 @@ class RelevanceWalk {
     add(node, at, rule_(step, R));
   }
 
-  // Only data movement and constants lie between the graph's input and the value.
+  // Only data movement and sums and products with constants (a normalisation) lie between the graph's input and the
+  // value.
   bool reads_the_input(const std::string& name) const {
     if (name == graph_.inputs[0].name) return true;
-    const Node& node = graph_.nodes[usage_.producer.find(name)->second];
-    if (!kMoved.contains(node.op) && node.op != "Identity" && node.op != "Cast") return false;
-    return node.op != "MaxPool" && reads_the_input(node.inputs.at(0));
+    const auto made = usage_.producer.find(name);
+    if (made == usage_.producer.end()) return false;
+    const Node& node = graph_.nodes[made->second];
+    const auto from = computed_inputs(node);
+    const auto reads = [&](size_t i) { return reads_the_input(node.inputs[i]); };
+    if (kSums.contains(node.op) || kScales.contains(node.op)) return from.size() == 1 && reads(from[0]);
+    if (node.op == "Concat" || node.op == "Max") return !from.empty() && std::all_of(from.begin(), from.end(), reads);
+    if (node.op == "Identity" || node.op == "Cast" || node.op == "BatchNormalization") return reads(0);
+    return kMoved.contains(node.op) && node.op != "MaxPool" && reads(0);
   }
 
   LinearStep unweighted(const Node& node, LinearKind kind, const at::Tensor& x) const {
@@ -194,6 +212,7 @@ class RelevanceWalk {
     }
     LinearStep step = unweighted(node, from.size() == 1 ? LinearKind::shift : LinearKind::sum, at::stack(terms));
     step.bias = constants;
+    step.first = step.kind == LinearKind::shift && reads_the_input(node.inputs[from[0]]);
     step.apply = [](const at::Tensor& x, const at::Tensor& weight) { return x.sum(0) * weight; };
     const at::Tensor shares = rule_(step, R);
     for (size_t t = 0; t < from.size(); ++t) add(node, from[t], shares[static_cast<int64_t>(t)]);
@@ -205,7 +224,7 @@ class RelevanceWalk {
   const Usage usage_;
   std::set<std::string> computed_;
   std::map<std::string, at::Tensor> relevance_;
-  bool seen_layer_ = false;
+  std::set<std::string> below_;  // values whose relevance came through a layer
 };
 
 }  // namespace

@@ -35,8 +35,8 @@ struct LinearStep {
   at::Tensor x;
   at::Tensor weight;   // with the sign of each connection
   at::Tensor bias;     // broadcasts to the output; undefined without
-  bool head = false;   // the layer nearest to the scores
-  bool first = false;  // a layer that reads the graph's input
+  bool head = false;   // a layer without another between it and the scores
+  bool first = false;  // a layer or a shift that reads the graph's input, normalised or not
   std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight)> apply;  // without the bias
 
   bool layer() const { return kind == LinearKind::convolution || kind == LinearKind::dense; }
