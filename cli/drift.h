@@ -13,7 +13,8 @@ struct DriftMetric {
   int64_t images = 0;  // of the test split; 0: not asked for
 
   void describe(OptionVisitor& options);
-  // Error{usage} without data, Error{shape} for a model without maps: before any work is done.
+  // Error{usage} without data, Error{file} without test images, Error{shape} for a model without maps: before any work
+  // is done.
   void check(const Graph& original, const DataChoice& data) const;
   // Prints it, and adds "attribution_drift" to the document and the cosine to its "after", where reports look for it;
   // nothing where it is not asked for.

@@ -37,6 +37,9 @@ class Eval : public Command {
       graphs.push_back(std::move(model.graph));
     }
     const Dataset data = data_.load(graphs.front());
+    for (size_t m = 0; m < graphs.size(); ++m)
+      for (const auto& note : normalization_notes(graphs[m], data.mean, data.std))
+        session.say("note: {}: {}\n", models_[m], note);
     const std::vector<std::string> all = metric_names(data.multi_label());
     if (metrics_.empty()) metrics_ = all;
     for (const auto& metric : metrics_)

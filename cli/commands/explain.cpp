@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "command.h"
 #include "pare/core/error.h"
@@ -47,6 +48,7 @@ class Explain : public Command {
     std::vector<Graph> others;
     for (const auto& path : compare_) others.push_back(load(session, path).graph);
     ExplainInput input = subjects(model.graph);
+    check_others(session, others, input);
     if (!class_.empty()) {
       const int64_t wanted = find_class(class_, input.class_names);
       for (auto& classes : input.classes) classes = {wanted};
@@ -82,6 +84,19 @@ class Explain : public Command {
     return make_explain_input(data, count_);
   }
 
+  // The images are made for the first model: the others have to take them as they are.
+  void check_others(Session& session, const std::vector<Graph>& others, const ExplainInput& input) const {
+    for (size_t i = 0; i < others.size(); ++i) {
+      try {
+        check_images(others[i], {.name = model_, .images = input.images});
+      } catch (const Error& error) {
+        throw Error(error.kind(), compare_[i], "{}: {}", error.where(), error.message());
+      }
+      for (const auto& note : normalization_notes(others[i], input.mean, input.std))
+        session.say("note: {}: {}\n", compare_[i], note);
+    }
+  }
+
   nlohmann::json write(Session& session, const Graph& model, const std::vector<Graph>& others,
                        const ExplainInput& input) const {
     std::vector<std::string> heading = {"image", "class", "score"};
@@ -92,12 +107,13 @@ class Explain : public Command {
     heading.emplace_back("file");
     Table table(heading);
     auto list = nlohmann::json::array();
+    std::set<std::string> files;
     int64_t zeros = 0;
     double worst = -1;
     Progress bar("explaining", session.common.verbosity());
     explain(model, others, input, attribution_, [&](const Explanation& e) {
       const std::string class_name = class_text(e.class_index, input);
-      const fs::path path = fs::path(output_) / file_name(fmt::format("{}-{}.png", input.names[e.image], class_name));
+      const fs::path path = fs::path(output_) / file_name(input.names[e.image] + "-" + class_name, files);
       write_png(path, e.picture);
       std::vector<std::string> row = {input.names[e.image], class_name, number(e.score)};
       nlohmann::json entry = {{"image", input.names[e.image]},
@@ -139,10 +155,13 @@ class Explain : public Command {
     return place < input.class_names.size() ? input.class_names[place] : std::to_string(index);
   }
 
-  static std::string file_name(std::string text) {
-    for (char& c : text)
+  // One that is not yet in use: images of several directories may have the same name.
+  static std::string file_name(std::string stem, std::set<std::string>& used) {
+    for (char& c : stem)
       if (c == '/' || c == '\\' || c == ' ' || c == '\0') c = '_';
-    return text;
+    std::string name = stem;
+    for (int copy = 2; !used.insert(name).second; ++copy) name = fmt::format("{}-{}", stem, copy);
+    return name + ".png";
   }
 
   std::string model_;

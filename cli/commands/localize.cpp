@@ -3,6 +3,7 @@
 #include "metrics.h"
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -34,6 +35,9 @@ class Localize : public Command {
       graphs.push_back(std::move(model.graph));
     }
     const Dataset data = data_.load(graphs.front());
+    for (size_t m = 0; m < graphs.size(); ++m)
+      for (const auto& note : normalization_notes(graphs[m], data.mean, data.std))
+        session.say("note: {}: {}\n", models_[m], note);
     Progress bar("localizing", session.common.verbosity());
     const LocalizeResult result = localize(graphs, data,
                                            {.attribution = attribution_,

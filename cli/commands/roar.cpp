@@ -45,6 +45,9 @@ class RoarCommand : public Command {
     DataChoice choice = data_;
     choice.split = "train";
     const Dataset train = choice.load(models.front().second);
+    for (const auto& [path, model] : models)
+      for (const auto& note : normalization_notes(model, train.mean, train.std))
+        session.say("note: {}: {}\n", path, note);
     choice.split = "test";
     choice.limit = 0;
     const Dataset test = choice.load(models.front().second);

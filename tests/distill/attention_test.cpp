@@ -77,6 +77,18 @@ TEST(Attention, OtherExtentsAreRefused) {
   EXPECT_THROW(map_distance(a, a.narrow(2, 0, 3)), Error);
 }
 
+TEST(Attention, LayersWithoutExtentAreRefused) {
+  for (const auto& A : {at::rand({2, 6}), at::rand({2, 6, 1, 1}), at::rand({2, 6, 5})}) {
+    try {
+      attention_map(A);
+      FAIL() << A.sizes();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::shape);
+      EXPECT_NE(error.message().find("no spatial extent"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Attention, FloorOfRhoCChannelsAreLeftOut) {
   at::manual_seed(5);
   const auto A = at::rand({3, 10, 2, 2}, at::kDouble) + 1;

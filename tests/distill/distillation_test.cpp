@@ -71,8 +71,9 @@ at::Tensor slow_map(const Graph& graph, const at::Tensor& x, const at::Tensor& c
   for (int64_t n = 0; n < x.size(0); ++n) {
     const Cut cut = cut_behind(graph, layer);
     const at::Tensor image = x.slice(0, n, n + 1);
-    at::Tensor A = forward(cut.front, {&image, 1}).outputs[0].detach().requires_grad_();
-    forward(cut.back, {&A, 1}).outputs[0][0][classes[n].item<int64_t>()].backward();
+    auto boundary = forward(cut.front, {&image, 1}).outputs;
+    const at::Tensor A = boundary[0] = boundary[0].detach().requires_grad_();
+    forward(cut.back, boundary).outputs[0][0][classes[n].item<int64_t>()].backward();
     at::Tensor map = at::zeros({A.size(2), A.size(3)}, at::kDouble);
     for (int64_t k = 0; k < A.size(1); ++k) map = map + A.grad()[0][k].sum() * A.detach()[0][k];
     maps.push_back(map.clamp_min(0));
@@ -97,6 +98,56 @@ TEST(Distillation, SensitivityWeightedIsTheFormula) {
   const auto T = slow_map(teacher, batch.images, classes, last_spatial_value(teacher));
   const auto S = slow_map(student, batch.images, classes, last_spatial_value(student));
   EXPECT_NEAR(penalty_of(only("swa"), student, batch), slow_distance(T, S), 1e-14);
+}
+
+// Two convolutions side by side on one that both read: neither layer is on the way to the other.
+Graph parallel_net(uint64_t seed) {
+  TestGraph g(seed);
+  const std::string x = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
+  const std::string one = g.relu(g.conv(x, 4, 3)), other = g.relu(g.conv(x, 4, 3));
+  return g.finish(g.linear(g.node("Flatten", {g.node("Add", {one, other})}), 192, 5));
+}
+
+TEST(Distillation, SensitivitiesOfParallelLayersAreSummed) {
+  const Batch batch = batch_of(4);
+  const Graph teacher = parallel_net(1), student = parallel_net(2);
+  DistillationOptions options = only("swa");
+  options.match_layers = {"Relu3", "Relu5"};
+  Distillation with(teacher, student, options), without(teacher, student, {.alpha = 0});
+  const at::Tensor classes = scores_of(teacher, batch.images).argmax(1);
+  double expected = 0;
+  for (const auto& pair : with.layers())
+    expected += slow_distance(slow_map(teacher, batch.images, classes, pair.teacher),
+                              slow_map(student, batch.images, classes, pair.student));
+  ASSERT_GT(expected, 0);
+  EXPECT_NEAR(step_of(with, student, batch).loss - step_of(without, student, batch).loss, expected, 1e-14);
+}
+
+Graph with_final(Graph graph, const std::string& op) {
+  graph.nodes.push_back({.name = op, .op = op, .inputs = {graph.outputs[0].name}, .outputs = {"probabilities"}});
+  graph.outputs[0].name = "probabilities";
+  return graph;
+}
+
+// Probabilities that a network ends in are not its scores: not the teacher's, not the student's, not those of training.
+TEST(Distillation, AFinalOperatorHasNoPartInTheScores) {
+  const Batch batch = batch_of(4);
+  const Graph student = student_net();
+  ClassificationObjective plain;
+  for (const std::string op : {"Softmax", "LogSoftmax", "Sigmoid"}) {
+    const Graph ending = with_final(student, op);
+    for (const std::string match : {"none", "at-grad", "swa"}) {
+      const DistillationOptions options{.alpha = 0.5, .match = match, .match_weight = 1};
+      Distillation of_ending(with_final(teacher_net(), op), ending, options),
+          of_scores(teacher_net(), student, options);
+      const Step step = step_of(of_ending, ending, batch), expected = step_of(of_scores, student, batch);
+      EXPECT_EQ(step.loss, expected.loss) << op << " " << match;
+      for (const auto& [name, gradient] : expected.gradients) EXPECT_TRUE(gradient.equal(step.gradients.at(name)));
+    }
+    Distillation of_itself(ending, ending, {.alpha = 1});
+    EXPECT_NEAR(step_of(of_itself, ending, batch).loss, 0, 1e-12) << op;
+    EXPECT_EQ(step_of(plain, ending, batch).loss, step_of(plain, student, batch).loss) << op;
+  }
 }
 
 TEST(Distillation, EquallyWeightedIsTheFormula) {

@@ -76,6 +76,19 @@ TEST(Distill, ADenseTrainingComesFirstWhereThereIsNoTrainedNetwork) {
   EXPECT_THROW(sparsify(net(), false, noise(), cs, recorder.trainer()), Error);
 }
 
+TEST(Distill, MagnitudeLearnsOnlyWhileItIsFineTuned) {
+  Recorder recorder;
+  SparsifyOptions magnitude = rounds_of(1);
+  magnitude.method = "magnitude";
+  magnitude.sparsity = 0.5;
+  for (const bool trained : {true, false})
+    EXPECT_THROW(sparsify(net(), trained, noise(), magnitude, recorder.trainer()), Error);
+  EXPECT_TRUE(recorder.objectives.empty());
+  magnitude.finetune = 1;
+  sparsify(net(), true, noise(), magnitude, recorder.trainer());
+  EXPECT_EQ(recorder.objectives, std::vector<std::string>{"distillation"});
+}
+
 // Filters whose batch norm is zero do nothing: without them, and their columns of the classifier, the function is the
 // same.
 TEST(Distill, DeadFiltersAreRemovedWithTheirColumns) {

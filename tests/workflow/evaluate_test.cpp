@@ -48,6 +48,19 @@ TEST(EvaluateMultiLabel, AgreesWithTheMetricsOfAllLogits) {
   EXPECT_THROW(evaluate({build("lenet-5", {.classes = 7})}, data), Error);
 }
 
+// A network that ends in probabilities has the loss and the threshold of the scores in front of them.
+TEST(EvaluateMultiLabel, TakesTheScoresInFrontOfProbabilities) {
+  const auto data = random_multi_label(20, 6);
+  const Graph plain = build("lenet-5", {.classes = 6}, 1);
+  Graph ending = plain;
+  ending.nodes.push_back(
+      {.name = "last", .op = "Sigmoid", .inputs = {plain.outputs[0].name}, .outputs = {"probabilities"}});
+  ending.outputs[0].name = "probabilities";
+  const auto result = evaluate({plain, ending}, data);
+  EXPECT_EQ(result.multi_label[0].loss, result.multi_label[1].loss);
+  EXPECT_EQ(result.multi_label[0].f1, result.multi_label[1].f1);
+}
+
 TEST(EvaluateMultiLabel, KeepsLargeLogitsFinite) {
   const auto logits = at::tensor({1000.0, -1000.0, -3.0}, at::kDouble).view({1, 3});
   EXPECT_NEAR(multi_label_soft_margin(logits, at::tensor({1, 0, 1}).view({1, 3})), std::log1p(std::exp(3.0)) / 3,

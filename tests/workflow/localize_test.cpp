@@ -9,6 +9,7 @@
 #include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/workflow/evaluate.h"
 #include "pare/workflow/explain.h"
 #include "pare/zoo/zoo.h"
 
@@ -127,6 +128,29 @@ TEST(Explain, TakesImagesOfAnySizeAndColour) {
   EXPECT_EQ(pictures[1].sizes(), at::IntArrayRef({3, 100, 2 * 180 + 8}));
   EXPECT_EQ(read_explain_input({wide}, build("lenet-5"), {}, {}).images.sizes(), at::IntArrayRef({1, 1, 28, 28}));
   EXPECT_THROW(read_explain_input({"/nowhere.png"}, model, {}, {}), Error);
+}
+
+TEST(Explain, ClassesHaveTheNamesOfTheModel) {
+  const std::string path = testing::TempDir() + "/explain_named.png";
+  write_png(path, at::randint(256, {3, 32, 32}, at::kByte));
+  Graph model = two_models()[0];
+  const auto names = [&](const std::string& metadata) {
+    model.metadata["pare.classes"] = metadata;
+    return read_explain_input({path}, model, {}, {}).class_names;
+  };
+  EXPECT_EQ(names(R"(["cat", "dog", "cow", "hen"])"), (std::vector<std::string>{"cat", "dog", "cow", "hen"}));
+  for (const char* odd : {"", "cat", "7", "{}", R"(["cat", 1])"}) EXPECT_TRUE(names(odd).empty()) << odd;
+}
+
+TEST(Normalization, AnotherThanTheModelsIsNoted) {
+  Graph model = two_models()[0];
+  EXPECT_TRUE(normalization_notes(model, {0.5}, {0.25}).empty());
+  model.metadata["pare.mean"] = "[0.5]";
+  model.metadata["pare.std"] = "[0.25]";
+  EXPECT_TRUE(normalization_notes(model, {0.5}, {0.25}).empty());
+  const auto notes = normalization_notes(model, {0.5}, {0.2});
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("std of 0.25; here it is 0.2"), std::string::npos) << notes[0];
 }
 
 TEST(Explain, FindsClassesByNumberAndName) {

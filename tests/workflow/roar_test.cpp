@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
@@ -115,6 +116,43 @@ TEST(Roar, RandomMapsRemovePatchesAndRandomPixelsRemovePixels) {
   EXPECT_TRUE(maps.train.equal(random_ranking(model(), {data, data, {}}, {}).train));
 }
 
+Graph classifier(uint64_t seed) { return build("vgg9", {.width = 0.125, .classes = 3, .input = {3, 16, 16}}, seed); }
+
+// Of the one run of a curve with a single level.
+std::string definition(const Dataset& data, const AttributionOptions& attribution) {
+  std::string found;
+  const Trainer trainer = [&](const Graph& graph, const Dataset&, const TrainingOptions&, const TrainingJob& job) {
+    found = job.definition;
+    return TrainingOutcome{.graph = graph};
+  };
+  const RoarOptions options{.attribution = attribution, .levels = {0.5}};
+  const RoarData of{data, data, classifier};
+  roar_curve("maps", ranking_by(model(), of, options), of, options, trainer);
+  return found;
+}
+
+// A run that is done is found again by its definition: what makes another ranking has to make another one.
+TEST(Roar, WhatMakesARankingIsInTheDefinition) {
+  const Dataset data = labelled(3, false);
+  const std::vector<AttributionOptions> all = {{.method = "lrp"},
+                                               {.method = "lrp", .lrp = "zero"},
+                                               {.method = "lrp", .lrp = "epsilon"},
+                                               {.method = "ig", .steps = 2},
+                                               {.method = "ig", .steps = 3},
+                                               {.method = "smoothgrad", .samples = 2},
+                                               {.method = "smoothgrad", .samples = 3},
+                                               {.method = "smoothgrad", .samples = 2, .noise = 0.3},
+                                               {.method = "smoothgrad", .samples = 2, .seed = 1}};
+  std::set<std::string> definitions;
+  for (const auto& options : all) definitions.insert(definition(data, options));
+  EXPECT_EQ(definitions.size(), all.size());
+  EXPECT_EQ(definition(data, {}), definition(data, {.seed = 1})) << "Grad-CAM draws nothing";
+  RoarOptions zero, one;
+  one.training.train.seed = 1;
+  EXPECT_NE(random_ranking(model(), {data, data, {}}, zero).estimator,
+            random_ranking(model(), {data, data, {}}, one).estimator);
+}
+
 TEST(Roar, HasACurveForEachModelAndARandomOne) {
   const Dataset data = labelled(9, false);
   int64_t trainings = 0;
@@ -124,9 +162,6 @@ TEST(Roar, HasACurveForEachModelAndARandomOne) {
   };
   RoarOptions options{.levels = {0.2, 0.8}, .seeds = 2};
   options.training.train.epochs = 1;
-  const auto classifier = [](uint64_t seed) {
-    return build("vgg9", {.width = 0.125, .classes = 3, .input = {3, 16, 16}}, seed);
-  };
   const RoarResult result = roar({{"one", model()}}, {data, data, classifier}, options, trainer);
   EXPECT_EQ(trainings, 2 * (1 + 2 * 2));
   ASSERT_EQ(result.curves.size(), 2u);

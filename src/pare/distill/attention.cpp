@@ -6,7 +6,11 @@
 
 namespace pare {
 
-at::Tensor attention_map(const at::Tensor& A) { return A.square().mean(1); }
+at::Tensor attention_map(const at::Tensor& A) {
+  if (A.dim() != 4 || A.size(2) * A.size(3) < 2)
+    throw Error(ErrorKind::shape, "--match", "a layer of {} has no spatial extent", fmt::join(A.sizes(), "x"));
+  return A.square().mean(1);
+}
 
 at::Tensor map_distance(const at::Tensor& teacher, const at::Tensor& student) {
   if (teacher.sizes() != student.sizes())

@@ -16,7 +16,7 @@
 
 namespace pare {
 
-// [N, C, h, w] to [N, h, w].
+// [N, C, h, w] to [N, h, w]. Error{shape} for a layer without extent, whose maps would all be alike.
 at::Tensor attention_map(const at::Tensor& A);
 
 // R of maps [N, h, w]; nothing flows back into the teacher's. Error{shape} when they differ in size.

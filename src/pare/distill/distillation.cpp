@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "pare/analysis/scores.h"
 #include "pare/attribute/explained.h"
 #include "pare/core/error.h"
 #include "pare/distill/soft_targets.h"
@@ -46,6 +47,7 @@ Distillation::Distillation(const Graph& teacher, const Graph& student, const Dis
                            double label_smoothing)
     : options_(options),
       label_smoothing_(label_smoothing),
+      scores_(score_value(student)),
       method_((options.check(), find_match_method(options.match))),
       layers_(method_ == nullptr ? std::vector<LayerPair>{}
                                  : matched_layers(explained_graph(teacher), student, *method_, options.match_layers)),
@@ -55,7 +57,7 @@ Distillation::Distillation(const Graph& teacher, const Graph& student, const Dis
 }
 
 std::vector<std::string> Distillation::taps() const {
-  std::vector<std::string> values;
+  std::vector<std::string> values = {scores_};
   for (const auto& pair : layers_) values.push_back(pair.student);
   return values;
 }
@@ -65,7 +67,7 @@ Observation Distillation::observe_student(const ForwardPass& pass) const {
   if (method_ != nullptr && method_->gradients == MatchMethod::Gradients::input)
     seen.input = seen.input.detach().requires_grad_();
   const RunResult run = pass.run(seen.input, taps());
-  seen.scores = run.outputs.at(0).flatten(1);
+  seen.scores = run.tapped.at(scores_).flatten(1);
   for (const auto& pair : layers_) seen.layers.push_back(run.tapped.at(pair.student));
   return seen;
 }

@@ -45,6 +45,7 @@ class Distillation : public Objective {
 
   DistillationOptions options_;
   double label_smoothing_;
+  std::string scores_;         // the student's, in front of a final Softmax or Sigmoid as the teacher's are
   const MatchMethod* method_;  // nullptr: none
   double weight_ = 0;
   std::vector<LayerPair> layers_;

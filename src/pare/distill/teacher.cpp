@@ -61,7 +61,9 @@ Observation Teacher::observe_unrecorded(const at::Tensor& input, const Batch& ba
 
 Observation Teacher::observe_behind(const at::Tensor& input, const Batch& batch) {
   std::vector<at::Tensor> boundary = remembered_.of(*front_, input, batch);
-  boundary[0] = boundary[0].detach().requires_grad_();
+  // All of them: a matched layer of another branch does not read the first.
+  for (at::Tensor& value : boundary)
+    if (value.is_floating_point()) value = value.detach().requires_grad_();
   RunOptions options;
   for (const auto& layer : layers_)
     if (layer != first_) options.taps.push_back(layer);

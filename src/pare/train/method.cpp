@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "pare/analysis/scores.h"
 #include "pare/core/error.h"
 #include "pare/ops/common.h"
 
@@ -51,7 +52,8 @@ at::Tensor classification_loss(const at::Tensor& output, const at::Tensor& label
 }
 
 Loss ClassificationObjective::operator()(const ForwardPass& pass) {
-  at::Tensor logits = pass.run().outputs.at(0);
+  const std::string scores = score_value(pass.program.graph());
+  at::Tensor logits = pass.run({scores}).tapped.at(scores);
   if (logits.dim() > 2) logits = logits.flatten(1);
   return {classification_loss(logits, pass.batch.labels, label_smoothing_), logits};
 }

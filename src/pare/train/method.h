@@ -70,7 +70,7 @@ struct ForwardPass {
 
 struct Loss {
   at::Tensor value;   // a scalar with gradient
-  at::Tensor logits;  // [n, classes], for the metrics
+  at::Tensor logits;  // [n, classes], of score_value() (analysis/scores.h), for the metrics
 };
 
 class Objective {

@@ -13,11 +13,13 @@
 #include <mutex>
 #include <thread>
 
+#include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/exec/program.h"
 #include "pare/passes/for_inference.h"
+#include "pare/workflow/data_options.h"
 
 namespace pare {
 
@@ -36,6 +38,20 @@ void check_images(const Graph& graph, const Dataset& data) {
   if (!fits)
     throw Error(ErrorKind::shape, graph.inputs[0].name, "the model takes {}, the images of {} are {}",
                 to_string(wanted), data.name, to_string(image));
+}
+
+std::vector<std::string> normalization_notes(const Graph& model, const std::vector<double>& mean,
+                                             const std::vector<double>& std) {
+  std::vector<std::string> notes;
+  const auto compare = [&](const std::string& what, const std::vector<double>& used) {
+    const std::vector<double> own = stored_values(model, "pare." + what);
+    if (!own.empty() && own != used)
+      notes.push_back(fmt::format("learned images with a {} of {}; here it is {}", what, fmt::join(own, ", "),
+                                  fmt::join(used, ", ")));
+  };
+  compare("mean", mean);
+  compare("std", std);
+  return notes;
 }
 
 namespace {
@@ -223,7 +239,9 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
   std::vector<Program> programs;
   for (const auto& model : models) {
     check_images(model, data);
-    programs.emplace_back(for_inference(model));
+    Graph scored = model;
+    scored.outputs.at(0).name = score_value(model);
+    programs.emplace_back(for_inference(remove_unused(std::move(scored))));
   }
   const int64_t piece = piece_size(models, options.batch);
   return PieceRunner(programs, data, options, piece).run(std::max(1, at::get_num_threads()));

@@ -41,6 +41,10 @@ std::vector<std::string> metric_names(bool multi_label);
 // Error{shape} unless the model has one input, which takes the data's images.
 void check_images(const Graph& graph, const Dataset& data);
 
+// What a user should know of a model whose metadata names another mean or std than the images have that it is shown.
+std::vector<std::string> normalization_notes(const Graph& model, const std::vector<double>& mean,
+                                             const std::vector<double>& std);
+
 // The graphs are prepared for inference (passes/for_inference.h). Error{shape} when a model does not take the data's
 // images or has fewer outputs than the data has classes (multi-label: not just as many).
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options = {});

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "pare/core/error.h"
 #include "pare/data/folder.h"
@@ -37,6 +38,19 @@ std::vector<int64_t> picture_extents(const Graph& model, const at::Tensor& pictu
 at::Tensor resized_picture(const at::Tensor& picture, int64_t height, int64_t width) {
   if (picture.size(1) == height && picture.size(2) == width) return picture;
   return resize_bilinear(picture, height, width);
+}
+
+// The names that a training left in the model; none unless all of them are names.
+std::vector<std::string> stored_classes(const Graph& model) {
+  const auto found = model.metadata.find("pare.classes");
+  if (found == model.metadata.end()) return {};
+  const auto json = nlohmann::json::parse(found->second, nullptr, false);
+  std::vector<std::string> names;
+  for (const auto& name : json.is_array() ? json : nlohmann::json::array()) {
+    if (!name.is_string()) return {};
+    names.push_back(name.get<std::string>());
+  }
+  return names;
 }
 
 // The pairs of images [begin, end): rows counted from begin.
@@ -109,6 +123,7 @@ ExplainInput read_explain_input(const std::vector<std::string>& paths, const Gra
                                 const std::vector<double>& mean, const std::vector<double>& std) {
   Dataset data{.name = "images", .mean = mean, .std = std, .split = "all"};
   ExplainInput input;
+  input.class_names = stored_classes(model);
   std::vector<at::Tensor> seen;
   for (const auto& path : paths) {
     input.names.push_back(std::filesystem::path(path).stem().string());

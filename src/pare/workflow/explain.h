@@ -23,7 +23,7 @@ struct ExplainInput {
 };
 
 // Image files, stretched to what the model takes and turned to its colours. `mean` and `std` empty: the model's own,
-// else those of image folders.
+// else those of image folders. Classes have the names that the model's metadata gives them.
 ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
                                 const std::vector<double>& mean, const std::vector<double>& std);
 // The first `count` images of a data set; of multi-label data the classes that are present.

@@ -127,12 +127,28 @@ MetricList retrained(const std::string& what, const std::string& removed, const 
   return mean;
 }
 
+nlohmann::json json_of(AttributionOptions options) {
+  JsonWriter writer;
+  options.describe(writer);
+  nlohmann::json json = writer.json();
+  json["seed"] = options.method == "smoothgrad" ? options.seed : 0;  // the others draw nothing
+  return json;
+}
+
+// The method, its layer and all its options; these only where one is not as it was left, so that usual runs are called
+// what they always were.
+std::string estimator_of(const Graph& model, const AttributionOptions& options) {
+  const nlohmann::json own = json_of(options), usual = json_of({.method = options.method, .layer = options.layer});
+  const std::string name = fmt::format("{} {} {}", options.method, options.layer, fingerprint(model));
+  return own == usual ? name : name + " " + own.dump();
+}
+
 }  // namespace
 
 PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options) {
   const AttributionOptions& attribution = options.attribution;
-  return {fmt::format("{} {} {}", attribution.method, attribution.layer, fingerprint(model)),
-          pixel_order(model, data.train, attribution), pixel_order(model, data.test, attribution)};
+  return {estimator_of(model, attribution), pixel_order(model, data.train, attribution),
+          pixel_order(model, data.test, attribution)};
 }
 
 PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarOptions& options) {
@@ -143,7 +159,8 @@ PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarO
     width = map.size(2);
   }
   const uint64_t seed = options.training.train.seed;
-  return {fmt::format("random {} {}", height, width),
+  const std::string drawn = seed == 0 ? "" : fmt::format(" seed {}", seed);
+  return {fmt::format("random {} {}{}", height, width, drawn),
           random_pixel_order(data.train, height, width, mix_seed({seed, 11})),
           random_pixel_order(data.test, height, width, mix_seed({seed, 12}))};
 }

@@ -56,7 +56,7 @@ std::string roar_metric(const Dataset& data);  // f1 where an image has several 
 
 // The order of the pixels of all images.
 struct PixelRanking {
-  std::string estimator;  // identifies what made it
+  std::string estimator;  // all that made it: a part of the definition of the runs
   at::Tensor train, test;
 };
 PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options);

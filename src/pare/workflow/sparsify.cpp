@@ -41,6 +41,9 @@ void SparsifyOptions::check(bool trained) const {
   if (distill.any() && !trained && !trains_dense)
     throw Error(ErrorKind::usage, "--match", "{} has no dense network to learn from: start from a trained model",
                 method);
+  if (distill.any() && method == "magnitude" && finetune == 0)
+    throw Error(ErrorKind::usage, "--match",
+                "needs --finetune EPOCHS: magnitude trains nothing after the dense network");
   const bool finds_itself = method == "cs" || method == "l0";
   if (sparsity >= 0 ? !(sparsity < 1) : !std::isfinite(sparsity))
     throw Error(ErrorKind::usage, "--sparsity", "expected a part in [0, 1), found {}", sparsity);
