@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "command.h"
 #include "pare/analysis/cost.h"
@@ -16,20 +17,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// ONNX files of the models for another runtime: their own where they are ONNX, else written for the time of its life.
+// ONNX files for another runtime: a model's own where it is ONNX, else one that is written for the time of this life.
 class RuntimeFiles {
  public:
-  RuntimeFiles(const std::vector<std::string>& paths, const std::vector<Graph>& graphs)
-      : directory_(fs::temp_directory_path() / fmt::format("pare-bench-{}", ::getpid())) {
+  RuntimeFiles() : directory_(fs::temp_directory_path() / fmt::format("pare-bench-{}", ::getpid())) {
     fs::create_directories(directory_);
-    for (size_t m = 0; m < paths.size(); ++m) {
-      fs::path file = paths[m];
-      if (file.extension() != ".onnx") {
-        file = directory_ / fmt::format("{}.onnx", m);
-        save_model(graphs[m], file, {.force = true});
-      }
-      models.push_back({file, graphs[m]});
-    }
   }
   ~RuntimeFiles() {
     std::error_code ignored;
@@ -38,10 +30,23 @@ class RuntimeFiles {
   RuntimeFiles(const RuntimeFiles&) = delete;
   RuntimeFiles& operator=(const RuntimeFiles&) = delete;
 
-  std::vector<OnnxRuntime::Model> models;
+  fs::path file_of(const fs::path& model, const Graph& graph) {
+    if (model.extension() == ".onnx") return model;
+    const fs::path file = directory_ / fmt::format("{}.onnx", written_++);
+    save_model(graph, file, {.force = true});
+    return file;
+  }
 
  private:
   fs::path directory_;
+  int written_ = 0;
+};
+
+// ONNX Runtime beside us.
+struct Peer {
+  std::unique_ptr<OnnxRuntime> runtime;        // none where it is not measured
+  std::vector<std::optional<size_t>> numbers;  // of the models in it; none for one that it cannot run
+  std::vector<std::string> notes;              // what it could not do
 };
 
 class Bench : public Command {
@@ -69,81 +74,137 @@ class Bench : public Command {
       graphs.push_back(load_model(path, model_options_, seed).graph);
       runs.push_back(timed_run(graphs.back(), batch_, seed));
     }
-    const auto runtime = start_runtime(session, graphs);
-    for (size_t m = 0; runtime && m < graphs.size(); ++m) runs.emplace_back([&runtime, m] { return runtime->run(m); });
+    Peer peer = start_peer(session, graphs);
+    std::vector<Latency> latencies;
+    try {
+      latencies = measure(session, with_peer(runs, peer));
+    } catch (const Error& error) {
+      if (!peer.runtime) throw;
+      // It may have ended in the middle; our own figures come without it.
+      peer.runtime = nullptr;
+      peer.numbers.assign(models_.size(), std::nullopt);
+      peer.notes.push_back(fmt::format("Not measured in ONNX Runtime: {}", error.message()));
+      latencies = measure(session, runs);
+    }
+    return report(session, graphs, latencies, peer);
+  }
+
+ private:
+  Peer start_peer(Session& session, const std::vector<Graph>& graphs) const {
+    Peer peer;
+    peer.numbers.resize(models_.size());
+    if (no_onnxruntime_) return peer;
+    const fs::path modules = OnnxRuntime::find();
+    if (modules.empty()) {
+      session.say("ONNX Runtime is not here; npm install onnxruntime-node --ignore-scripts in ./data gets it\n");
+      return peer;
+    }
+    try {
+      peer.runtime = std::make_unique<OnnxRuntime>(modules, batch_, at::get_num_threads());
+    } catch (const Error& error) {
+      session.say("note: not measured in ONNX Runtime: {}\n", error.what());
+      return peer;
+    }
+    add_models(peer, graphs);
+    return peer;
+  }
+
+  // One that ONNX Runtime refuses is left out there, not here.
+  void add_models(Peer& peer, const std::vector<Graph>& graphs) const {
+    RuntimeFiles files;
+    bool any = false;
+    for (size_t m = 0; m < graphs.size(); ++m) {
+      try {
+        peer.numbers[m] = peer.runtime->add({files.file_of(models_[m], graphs[m]), graphs[m]});
+        any = true;
+      } catch (const Error& error) {
+        peer.notes.push_back(fmt::format("{}: not measured in ONNX Runtime: {}", models_[m], error.message()));
+      }
+    }
+    if (!any) peer.runtime = nullptr;
+  }
+
+  // Our runs, then those of the models that ONNX Runtime has, in the same order.
+  static std::vector<TimedRun> with_peer(std::vector<TimedRun> runs, const Peer& peer) {
+    for (const auto& number : peer.numbers)
+      if (number) runs.emplace_back([runtime = peer.runtime.get(), which = *number] { return runtime->run(which); });
+    return runs;
+  }
+
+  std::vector<Latency> measure(Session& session, const std::vector<TimedRun>& runs) const {
     Progress bar("measuring", session.common.verbosity());
-    const auto latencies =
+    auto latencies =
         benchmark(runs, {.rounds = rounds_, .seconds = seconds_, .progress = [&](int64_t done, int64_t all) {
                            bar.update(done, all);
                          }});
     bar.clear();
-    return report(session, graphs, latencies, runtime ? runtime->version() : "");
-  }
-
- private:
-  std::unique_ptr<OnnxRuntime> start_runtime(Session& session, const std::vector<Graph>& graphs) const {
-    if (no_onnxruntime_) return nullptr;
-    const fs::path modules = OnnxRuntime::find();
-    if (modules.empty()) {
-      session.say("ONNX Runtime is not here; npm install onnxruntime-node --ignore-scripts in ./data gets it\n");
-      return nullptr;
-    }
-    try {
-      const RuntimeFiles files(models_, graphs);
-      return std::make_unique<OnnxRuntime>(modules, files.models, batch_, at::get_num_threads());
-    } catch (const Error& error) {
-      session.say("note: not measured in ONNX Runtime: {}\n", error.what());
-      return nullptr;
-    }
+    return latencies;
   }
 
   nlohmann::json report(Session& session, const std::vector<Graph>& graphs, const std::vector<Latency>& latencies,
-                        const std::string& version) const {
-    const size_t count = graphs.size();
-    Table table({"model", "by", "median ms", "p10", "p90", "p99", "images/s", "speed-up", "MACs fewer"});
+                        const Peer& peer) const {
+    std::vector<std::string> heading = {"model", "by",       "median ms", "p10",       "p90",
+                                        "p99",   "images/s", "speed-up",  "MACs fewer"};
+    if (peer.runtime) heading.emplace_back("vs ONNX Runtime");
+    Table table(heading);
     auto list = nlohmann::json::array();
     auto notes = nlohmann::json::array();
+    size_t next = graphs.size();  // of the latencies of ONNX Runtime
+    const Latency* peer_base = peer.numbers.front() ? &latencies[next] : nullptr;
     const ModelCost first = cost_of(graphs.front());
-    for (size_t m = 0; m < count; ++m) {
+    for (size_t m = 0; m < graphs.size(); ++m) {
       const ModelCost cost = cost_of(graphs[m]);
       const double fewer = cost.macs > 0 ? static_cast<double>(first.macs) / static_cast<double>(cost.macs) : 0;
-      nlohmann::json entry = latency_json(latencies[m], latencies[0]);
+      nlohmann::json entry = latency_json(latencies[m], &latencies[0]);
       entry.update({{"model", models_[m]},
                     {"mac_ratio", fewer},
                     {"zeros", part_of_zeros(graphs[m])},
                     {"parameters", cost.parameters},
                     {"macs", cost.macs}});
-      add_row(table, m, "pare", latencies[m], latencies[0], fewer);
-      if (!version.empty()) {
-        entry["onnxruntime"] = latency_json(latencies[count + m], latencies[count]);
-        add_row(table, m, "ONNX Runtime", latencies[count + m], latencies[count], fewer);
+      const Latency* theirs = peer.numbers[m] ? &latencies[next++] : nullptr;
+      std::vector<std::string> own = row(m, "pare", latencies[m], &latencies[0], fewer);
+      if (theirs != nullptr) {
+        const double ratio = theirs->median / latencies[m].median;
+        entry["onnxruntime"] = latency_json(*theirs, peer_base);
+        entry["onnxruntime_ratio"] = ratio;
+        own.push_back(fmt::format("{:.2f}", ratio));
       }
+      table.add(own);
+      if (theirs != nullptr) table.add(row(m, "ONNX Runtime", *theirs, peer_base, fewer));
       if (const std::string note = sparsity_note(entry); !note.empty()) notes.push_back(note);
       list.push_back(std::move(entry));
     }
-    session.print("{}\n{} threads, batch {}, {} rounds in turns{}\n", table.text(), at::get_num_threads(), batch_,
-                  latencies.front().rounds, version.empty() ? "" : fmt::format("; ONNX Runtime {}", version));
+    for (const auto& note : peer.notes) notes.push_back(note);
+    session.print(
+        "{}\n{} threads, batch {}, {} rounds in turns{}\n", table.text(), at::get_num_threads(), batch_,
+        latencies.front().rounds,
+        peer.runtime ? fmt::format("; vs ONNX Runtime {}: above 1 is faster than it", peer.runtime->version()) : "");
     for (const auto& note : notes) session.print("{}\n", note.get<std::string>());
     nlohmann::json result = {{"models", list}, {"threads", at::get_num_threads()}, {"batch", batch_}, {"notes", notes}};
-    if (!version.empty()) result["onnxruntime"] = version;
+    if (peer.runtime) result["onnxruntime"] = peer.runtime->version();
     return result;
   }
 
-  void add_row(Table& table, size_t m, const char* by, const Latency& l, const Latency& base, double fewer) const {
+  // `base` is the first model by the same runtime; none where that could not run it.
+  std::vector<std::string> row(size_t m, const char* by, const Latency& l, const Latency* base, double fewer) const {
     const auto ms = [](double seconds) { return fmt::format("{:.3f}", seconds * 1e3); };
-    table.add({models_[m], by, ms(l.median), ms(l.p10), ms(l.p90), ms(l.p99),
-               fmt::format("{:.0f}", static_cast<double>(batch_) / l.median),
-               fmt::format("{:.2f}", base.median / l.median), fmt::format("{:.2f}", fewer)});
+    return {models_[m],
+            by,
+            ms(l.median),
+            ms(l.p10),
+            ms(l.p90),
+            ms(l.p99),
+            fmt::format("{:.0f}", static_cast<double>(batch_) / l.median),
+            base != nullptr ? fmt::format("{:.2f}", base->median / l.median) : "-",
+            fmt::format("{:.2f}", fewer)};
   }
 
-  nlohmann::json latency_json(const Latency& l, const Latency& base) const {
-    return {{"median_seconds", l.median},
-            {"p10_seconds", l.p10},
-            {"p90_seconds", l.p90},
-            {"p99_seconds", l.p99},
-            {"rounds", l.rounds},
-            {"images_per_second", static_cast<double>(batch_) / l.median},
-            {"speed_up", base.median / l.median}};
+  nlohmann::json latency_json(const Latency& l, const Latency* base) const {
+    nlohmann::json json = {{"median_seconds", l.median}, {"p10_seconds", l.p10},
+                           {"p90_seconds", l.p90},       {"p99_seconds", l.p99},
+                           {"rounds", l.rounds},         {"images_per_second", static_cast<double>(batch_) / l.median}};
+    if (base != nullptr) json["speed_up"] = base->median / l.median;
+    return json;
   }
 
   // Zeros that no runtime makes use of.

@@ -15,7 +15,6 @@ class Convert : public Command {
   std::string_view name() const override { return "convert"; }
   std::string_view summary() const override { return "Any input format to .onnx or .safetensors"; }
 
-  bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     options.field("output", output_, "file to write, .onnx or .safetensors");

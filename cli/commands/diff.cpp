@@ -43,10 +43,11 @@ class Diff : public Command {
     const GraphDiff diff = diff_graphs(a, b);
     std::string problem;
     const auto outputs = output_distances(a, b, seed, problem);
-    if (!html_.empty()) write_page(a, b, diff, outputs);
+    if (!html_.empty()) write_page(a, b, diff, outputs, problem);
     nlohmann::json result = nodes_json(session, diff);
     result["totals"] = totals(session, a, b);
     result["outputs"] = output_json(session, outputs, problem);
+    if (!problem.empty()) result["not_compared"] = problem;
     if (!html_.empty()) session.print("\n{} written\n", html_);
     return result;
   }
@@ -125,29 +126,29 @@ class Diff : public Command {
     auto list = nlohmann::json::array();
     Table table({"output", "largest difference", "relative", ""});
     for (const auto& output : outputs) {
-      table.add({output.name, fmt::format("{:.4g}", output.largest), fmt::format("{:.4g}", output.relative_to_largest),
-                 output.problem});
-      list.push_back({{"name", output.name},
-                      {"largest", output.largest},
-                      {"relative", output.relative_to_largest},
-                      {"problem", output.problem}});
+      const bool compared = output.problem.empty();
+      const auto figure = [&](double value) { return compared ? fmt::format("{:.4g}", value) : std::string("-"); };
+      table.add({output.name, figure(output.largest), figure(output.relative_to_largest), output.problem});
+      nlohmann::json entry = {{"name", output.name}, {"problem", output.problem}};
+      if (compared) entry.update({{"largest", output.largest}, {"relative", output.relative_to_largest}});
+      list.push_back(std::move(entry));
     }
     if (!outputs.empty()) session.print("\n{}", table.text());
     return list;
   }
 
-  void write_page(const Graph& a, const Graph& b, const GraphDiff& diff, const std::vector<Difference>& outputs) const {
+  void write_page(const Graph& a, const Graph& b, const GraphDiff& diff, const std::vector<Difference>& outputs,
+                  const std::string& problem) const {
     const ModelCost first = cost_of(a);
     const ModelCost second = cost_of(b);
-    DiffPage page{.title = fmt::format("{} and {}", a_, b_), .a = a_, .b = b_, .totals = {}, .outputs = {}};
+    DiffPage page{
+        .title = fmt::format("{} and {}", a_, b_), .a = a_, .b = b_, .totals = {}, .outputs = {}, .problem = problem};
     page.totals.heading = {"", escape_html(a_), escape_html(b_)};
     page.totals.rows = {{"parameters", with_commas(first.parameters), with_commas(second.parameters)},
                         {"MACs", with_commas(first.macs), with_commas(second.macs)},
                         {"bytes", with_commas(first.bytes), with_commas(second.bytes)}};
-    page.outputs.heading = {"output", "largest difference", "relative to the largest value"};
     for (const auto& output : outputs)
-      page.outputs.rows.push_back({escape_html(output.name), fmt::format("{:.4g}", output.largest),
-                                   fmt::format("{:.4g}", output.relative_to_largest)});
+      page.outputs.push_back({output.name, output.largest, output.relative_to_largest, output.problem});
     const std::string text = html_page(page, a, b, diff);
     write_file_atomically(html_, [&](std::ostream& out) { out << text; });
   }

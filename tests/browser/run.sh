@@ -1,10 +1,11 @@
 #!/bin/bash
-# Pages in a real browser: headless Chromium opens them, at the width of a desk and of a phone, light and dark; nothing is
-# said on the console, every plot has marks that can be seen, nothing sticks out of a narrow window.
-#   tests/browser/run.sh [PROGRAM [PAGE…]]     (build/release/pare; pages made here)
+# Pages in a real browser: headless Chromium opens them, at the width of a desk and of a phone, light and dark, and prints
+# them; nothing is said on the console, every plot has marks that can be seen, nothing sticks out of a narrow window.
+#   tests/browser/run.sh [PROGRAM [PAGE…]]     (build/release/pare; pages made here, of Fashion-MNIST)
 # Where there is no Chromium it says so and is skipped.
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+export PARE_DATA=${PARE_DATA:-$root/data}
 pare=$(readlink -f "${1:-$root/build/release/pare}")
 pages=()
 for page in "${@:2}"; do pages+=("$(readlink -f "$page")"); done
@@ -15,13 +16,20 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 # shellcheck source=tests/cli/lib.sh
 source "$root/tests/cli/lib.sh"
 
+# One record of every kind that is made in seconds: accuracies, a training, heat maps, plans, latencies.
+made_here=false
 if [ ${#pages[@]} -eq 0 ]; then
-  "$pare" prune --arch lenet-5 --channels 0.5 --round-to 1 -q -o a.onnx >/dev/null
-  "$pare" prune a.onnx --channels 0.5 --round-to 1 --compensate none -q -o b.onnx >/dev/null
-  "$pare" fuse "$root"/tests/data/cli/mlp{,_changed}.onnx -q -o f.onnx >/dev/null
-  "$pare" bench a.onnx b.onnx --rounds 5 --seconds 0.2 -q >/dev/null
-  "$pare" report runs -q -o report.html >/dev/null
-  "$pare" diff a.onnx b.onnx --html diff.html >/dev/null
+  made_here=true
+  few=(--data fashion-mnist --limit 200)
+  exits "train" 0 train --arch lenet-5 --data fashion-mnist --limit 500 --epochs 1 -q -o a.onnx
+  exits "prune" 0 prune a.onnx "${few[@]}" --channels 0.5 --round-to 1 -q -o b.onnx
+  exits "prune, nothing taken over" 0 prune a.onnx "${few[@]}" --channels 0.5 --round-to 1 --compensate none -q -o c.onnx
+  exits "eval" 0 eval a.onnx b.onnx c.onnx "${few[@]}" -q
+  exits "explain" 0 explain a.onnx --compare b.onnx --data fashion-mnist --count 2 -q -o maps
+  exits "fuse" 0 fuse "$root"/tests/data/cli/mlp{,_changed}.onnx -q -o f.onnx
+  exits "bench" 0 bench a.onnx b.onnx --rounds 5 --seconds 0.2 -q
+  exits "report" 0 report runs -q -o report.html
+  exits "diff" 0 diff a.onnx b.onnx --html diff.html
   pages=("$PWD/report.html" "$PWD/diff.html")
 fi
 
@@ -34,11 +42,14 @@ frame.style.cssText = `width:${width}px;height:900px;border:0`;
 frame.onload = () => {
   const d = frame.contentDocument;
   const visible = (e) => { const b = e.getBoundingClientRect(); return b.width > 0 && b.height > 0; };
+  const drawn = (i) => i.complete && i.naturalWidth > 0 && visible(i);
   const plots = [...d.querySelectorAll('svg.plot')];
-  const bare = plots.filter((p) => ![...p.querySelectorAll('.mark,.bar,.box')].some(visible)).length;
+  const marked = plots.filter((p) => [...p.querySelectorAll('.mark,.bar,.box')].some(visible));
   document.getElementById('seen').textContent = JSON.stringify({
-    title: d.title, plots: plots.length, bare, tables: d.querySelectorAll('table').length,
-    pictures: [...d.images].filter((i) => i.complete && i.naturalWidth > 0).length, images: d.images.length,
+    title: d.title, plots: plots.length, marked: marked.map((p) => p.getAttribute('aria-label')),
+    tables: d.querySelectorAll('table').length, headings: [...d.querySelectorAll('h2')].map((h) => h.textContent),
+    pictures: [...d.images].filter(drawn).length, images: d.images.length,
+    maps: [...d.querySelectorAll('figure.map img')].filter(drawn).length,
     scripts: d.scripts.length, wide: d.documentElement.scrollWidth > d.documentElement.clientWidth,
     paper: frame.contentWindow.getComputedStyle(d.body).backgroundColor});
 };
@@ -61,14 +72,24 @@ for page in "${pages[@]}"; do
   for width in 1200 375; do
     look "$name" "$page" $width
     check "$name at $width: opens with its tables" "$seen" says 's.title && s.tables > 0 && s.scripts === 0'
-    check "$name at $width: every plot has marks" "$seen" says 's.plots > 0 && s.bare === 0'
+    check "$name at $width: every plot has marks" "$seen" says 's.plots > 0 && s.marked.length === s.plots'
     check "$name at $width: every picture is drawn" "$seen" says 's.pictures === s.images'
+    if $made_here && [ "$name" = report.html ]; then
+      check "$name at $width: accuracy against size" "$seen" says 's.marked.some((p) => p.startsWith("Accuracy against parameters"))'
+      check "$name at $width: training" "$seen" says 's.marked.includes("Loss of the training images")'
+      check "$name at $width: two heat maps" "$seen" says 's.maps === 2'
+      check "$name at $width: latencies" "$seen" says 's.headings.includes("Speed")'
+    fi
     check "$name at $width: nothing sticks out" "$seen" says '!s.wide'
     check "$name at $width: nothing on the console" "$(grep CONSOLE console | head -n 2)" bash -c '! grep -q CONSOLE console'
   done
   light=$seen
   look "$name" "$page" 1200 --blink-settings=preferredColorScheme=0
   check "$name: dark where the reader wants it" "$seen and $light" says 's.paper !== "rgb(255, 255, 255)"'
+  timeout 120 "$browser" "${flags[@]}" --virtual-time-budget=4000 --no-pdf-header-footer --print-to-pdf="$PWD/page.pdf" \
+    "file://$page" >/dev/null 2>console </dev/null
+  check "$name: can be printed" "$(wc -c <page.pdf) bytes" bash -c '[ "$(head -c 4 page.pdf)" = %PDF ] && [ "$(wc -c <page.pdf)" -gt 10000 ]'
+  rm -f page.pdf
   check "$name: below 2 MB" "$(stat -c %s "$page") bytes" test "$(stat -c %s "$page")" -lt 2000000
 done
 summary

@@ -88,7 +88,7 @@ exits "fewer images than ranks" 2 launch -n 2 "${compress[@]}" --samples 1 -o fe
 
 # A rank is killed: the others say which, and any number of ranks goes on.
 # Steps are small, so that rounding stays small.
-long=("${train[@]}" --arch convnet --epochs 40 --schedule constant --lr 0.0005)
+long=("${train[@]}" --arch convnet --epochs 40 --schedule constant --lr 0.00005)
 exits "a whole run" 0 "${long[@]}" -o whole.onnx --runs whole
 for rank in 1 0; do
   started 2 -n 3 "${long[@]}" -o killed.onnx --runs "killed-$rank"

@@ -224,6 +224,16 @@ exits "explain beside two models" 0 explain vgg9.onnx "$picture" --compare vgg9.
 check "explain beside two models: each compared" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [same, other] = r.explanations[0].compared;
   process.exit(same.cosine > 0.999 && other.model === "other.onnx" && other.cosine < 0.999 ? 0 : 1)'
+mkdir left right
+cp "$picture" left/1.png
+cp "$picture" right/1.png
+exits "explain images of one name" 0 explain vgg9.onnx left/1.png right/1.png --class 3 -o maps_named --json
+check "explain images of one name: a picture for each" "$(head -c 400 stdout)" node -e '
+  const fs = require("fs"), files = JSON.parse(fs.readFileSync("stdout", "utf8")).explanations.map((e) => e.file);
+  process.exit(files.join() === "maps_named/1-3.png,maps_named/1-3-2.png" && files.every((f) => fs.existsSync(f)) ? 0 : 1)'
+exits "explain beside a model of other images" 1 explain vgg9.onnx "$picture" --compare convnet.onnx -o maps2
+check "explain beside a model of other images: names both and their images" "$(head -c 300 stderr)" \
+  grep -qE 'convnet.onnx.*[[]1, 28, 28[]].*vgg9.onnx.*[[]3, 56, 56[]]' stderr
 exits "explain: neither images nor data" 2 explain vgg9.onnx -o maps2
 exits "explain: a class out of range" 2 explain vgg9.onnx "$picture" --class 10 -o maps2
 exits "explain: a class of no name" 2 explain vgg9.onnx "$picture" --class unicorn -o maps2
@@ -267,6 +277,19 @@ check "distill: a teacher without extent: says so" "$(head -c 300 stderr)" grep 
 exits "distill: a teacher of other images" 1 distill --teacher convnet.onnx "${student[@]}" "${learn[@]}" -o none.onnx
 check "distill: nothing is left of what failed" "$(ls none.onnx 2>/dev/null)" test ! -e none.onnx
 
+exits "distill with another normalisation" 0 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --mean 0.1 --std 0.2 -o shifted.onnx
+for command in "localize student.onnx shifted.onnx --data scenes:scenes" "explain student.onnx --data scenes:scenes --compare shifted.onnx -o maps_shifted"; do
+  # shellcheck disable=SC2086
+  exits "${command%% *} of models of two normalisations" 0 $command
+  check "${command%% *} of models of two normalisations: names the second" "$(head -c 300 stderr)" \
+    bash -c 'grep -q "note: shifted.onnx: .*mean of 0.1" stderr && ! grep -q "student.onnx: learned" stderr'
+done
+class=$("$pare" explain student.onnx --data scenes:scenes --count 1 --json -q --no-record -o maps_class | node -e '
+  process.stdout.write(JSON.parse(require("fs").readFileSync(0, "utf8")).explanations[0].class_name)')
+exits "explain an image for a class by name" 0 explain student.onnx "$picture" --class "$class" -o maps_by_name --json
+check "explain an image for a class by name: that class" "$class: $(head -c 300 stdout)" node -e '
+  const [e] = JSON.parse(require("fs").readFileSync("stdout", "utf8")).explanations; process.exit(e.class === 0 && e.class_name === process.argv[1] ? 0 : 1)' "$class"
+
 prune=(prune vgg9.onnx --channels 0.5 --compensate none --round-to 1 --data scenes:scenes --batch 3 --threads 1 --runs learned)
 exits "prune --finetune --match" 0 "${prune[@]}" --finetune 1 --match sswa -o matched.onnx --attribution-drift 3 --json
 check "prune: attribution drift" "$(head -c 300 stdout)" node -e '
@@ -275,6 +298,13 @@ exits "prune --match without fine-tuning" 2 "${prune[@]}" --match swa -o none.on
 exits "sparsify --match" 0 sparsify vgg9.onnx "${learn[@]}" --method imp-continued --rounds 2 --match ewa --attribution-drift 3 -o sparse.onnx
 check "sparsify: attribution drift is printed" "$(head -c 600 stdout)" grep -q 'attribution: cosine' stdout
 exits "sparsify --match without a dense network" 2 sparsify "${student[@]}" "${learn[@]}" --method cs --match ewa -o none.onnx
+exits "sparsify --match without fine-tuning" 2 sparsify vgg9.onnx "${learn[@]}" --method magnitude --sparsity 0.5 --match ewa -o none.onnx
+check "sparsify --match without fine-tuning: names it" "$(head -c 300 stderr)" grep -q -e '--finetune' stderr
+mkdir untested
+cp scenes/train-* untested
+exits "attribution drift without test images" 1 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]/scenes:scenes/scenes:untested}" --attribution-drift 3 -o untested.onnx
+check "attribution drift without test images: before anything is trained" "$(head -c 300 stderr)" \
+  bash -c 'grep -q "attribution-drift.*test-images" stderr && test ! -e untested.onnx'
 exits "fuse --attribution-drift" 0 fuse vgg9.onnx vgg9.onnx -o fused.onnx --force --data scenes:scenes --attribution-drift 3 --json
 check "fuse --attribution-drift: a model with itself looks the same" "$(tail -c 300 stdout)" node -e '
   process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).attribution_drift.cosine > 0.99 ? 0 : 1)'

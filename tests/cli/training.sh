@@ -13,7 +13,7 @@ base=(train "${small[@]}" --width 0.25 --batch 32 --threads 1 --seed 3)
 train=("${base[@]}" --arch convnet-bn --epochs 4)
 # Of the weights alone, without the metadata.
 digest() {
-  "$pare" convert "$1" -q -o "$1.safetensors" --force >/dev/null && node -e '
+  "$pare" convert "$1" -q --no-record -o "$1.safetensors" --force >/dev/null && node -e '
     const bytes = require("fs").readFileSync(process.argv[1]), end = 8 + Number(bytes.readBigUInt64LE(0));
     const header = JSON.parse(bytes.subarray(8, end));
     delete header.__metadata__;

@@ -93,7 +93,12 @@ TEST(Page, UserStringsAreText) {
   content["result"]["groups"][0]["name"] = evil;
   content["training"][0]["what"] = evil;
   content["machine"]["cpu"] = evil;
+  content["directory"] = evil;
   EXPECT_EQ(html_page({{"r", content}}).find("<script"), std::string::npos);
+  nlohmann::json bench = nlohmann::json::parse(kBench);
+  bench["machine"]["cpu"] = bench["result"]["models"][0]["model"] = bench["result"]["onnxruntime"] = evil;
+  bench["result"]["notes"] = nlohmann::json::array({evil});
+  EXPECT_EQ(html_page({{"r", bench}}).find("<script"), std::string::npos);
 }
 
 TEST(Page, OddEntriesAreLeftOut) {
@@ -101,7 +106,12 @@ TEST(Page, OddEntriesAreLeftOut) {
       const char* text :
       {R"({"command": "prune"})", R"({"command": "prune", "result": 3, "options": [], "files": {}, "training": 1})",
        R"({"command": "fuse", "result": {"after": {"model": 4}, "before": [], "models": [1, null, "a"], "plans": [2]}})",
-       R"({"command": "eval", "result": {"models": [{"model": "a", "metrics": 1, "parameters": "x"}], "groups": [[]]}})"})
+       R"({"command": "eval", "result": {"models": [{"model": "a", "metrics": 1, "parameters": "x"}], "groups": [[]]}})",
+       R"({"command": "bench", "directory": 3, "result": {"models": {}, "batch": "x", "threads": [], "notes": [{}, null]}})",
+       R"({"command": "bench", "directory": "", "result": {"models": [{"model": "/"}, {"model": "a/"}, {"model": "b/a/"}]}})",
+       R"({"command": "roar", "result": {"metric": 1, "levels": [null, 1], "curves": [[], {"maps": {}, "points": [3]}]}})",
+       R"({"command": "localize", "result": {"models": [{"model": "a", "predicted": [], "cosine": "x"}], "data": 1}})",
+       R"({"command": "convert", "options": {"model": "a"}, "result": {"output": "a", "parameters": -1}})"})
     EXPECT_FALSE(html_page({record_of(text)}).empty()) << text;
   for (const char* text : {"", "[]", "3", "{", R"({"command": 1})"}) EXPECT_THROW(record_of(text), Error) << text;
 }

@@ -109,6 +109,22 @@ HtmlTable node_table(const GraphDiff& diff) {
   return table;
 }
 
+std::string outputs_section(const DiffPage& page) {
+  std::string html;
+  if (!page.problem.empty())
+    html += fmt::format("<p>The outputs were not compared: {}</p>\n", escape_html(page.problem));
+  HtmlTable table{.heading = {"output", "largest difference", "relative to the largest value", "problem"},
+                  .rows = {},
+                  .words = {3}};
+  for (const auto& output : page.outputs) {
+    const auto figure = [&](double value) { return output.problem.empty() ? fmt::format("{:.4g}", value) : "–"; };
+    table.rows.push_back(
+        {escape_html(output.name), figure(output.largest), figure(output.relative), escape_html(output.problem)});
+  }
+  if (!table.rows.empty()) html += to_html(table);
+  return html.empty() ? "" : "<h2>Outputs</h2>\n" + html;
+}
+
 constexpr const char* kDiffStyle =
     ".plot .box{fill:var(--head);stroke:var(--rule)}.plot .small{fill:var(--soft);font-size:10px}"
     ".plot .edge{stroke:var(--soft);fill:none;opacity:.6}.changed .box{stroke:#a16207;stroke-width:2}"
@@ -120,8 +136,7 @@ constexpr const char* kDiffStyle =
 }  // namespace
 
 std::string html_page(const DiffPage& page, const Graph& a, const Graph& b, const GraphDiff& diff) {
-  std::string body = to_html(page.totals);
-  if (!page.outputs.rows.empty()) body += "<h2>Outputs</h2>\n" + to_html(page.outputs);
+  std::string body = to_html(page.totals) + outputs_section(page);
   const HtmlTable nodes = node_table(diff);
   body += "<h2>Nodes that changed</h2>\n";
   body += nodes.rows.empty() ? "<p>None.</p>\n" : to_html(nodes);

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <numeric>
+
+#include "pare/report/page_format.h"
 
 namespace pare {
 
@@ -12,121 +16,190 @@ namespace {
 
 using nlohmann::json;
 
+// How many images the accuracies of a record were measured on; all of a split are more than any number.
+double samples_of(const Record& record) {
+  constexpr double all = std::numeric_limits<double>::infinity();
+  const std::string command = text_at(record.content, "command");
+  // What trains is limited in the images it learns from, not in those it is tested on.
+  if (command == "train" || command == "distill" || command == "sparsify") return all;
+  const double limit = number_at(member_at(record.content, "options"), "limit");
+  if (limit == 0) return all;
+  // The samples of other commands are images to learn from.
+  const bool counts = command == "eval" || command == "localize";
+  const double counted = counts ? number_at(member_at(record.content, "result"), "samples") : limit;
+  return counted > 0 ? counted : limit > 0 ? limit : all;
+}
+
+// The last `parts` parts of a path.
+std::string tail_of(const std::string& path, size_t parts) {
+  size_t begin = path.size();
+  for (size_t i = 0; i < parts; ++i) {
+    const size_t slash = begin == 0 ? std::string::npos : path.rfind('/', begin - 1);
+    if (slash == std::string::npos) return path;
+    begin = slash;
+  }
+  return begin + 1 < path.size() ? path.substr(begin + 1) : path;
+}
+
+void give_names(std::vector<ModelSummary>& models) {
+  std::vector<size_t> parts(models.size(), 1);
+  for (bool again = true; again;) {
+    std::map<std::string, size_t> times;
+    for (size_t i = 0; i < models.size(); ++i) {
+      models[i].name = tail_of(models[i].file, parts[i]);
+      ++times[models[i].name];
+    }
+    again = false;
+    for (size_t i = 0; i < models.size(); ++i)
+      if (times[models[i].name] > 1 && models[i].name != models[i].file) {
+        ++parts[i];
+        again = true;
+      }
+  }
+}
+
 class Collector {
  public:
+  explicit Collector(std::string setting) : setting_(std::move(setting)) {}
+
   void add(const Record& record) {
+    record_ = &record;
     const json& result = member_at(record.content, "result");
     const std::string command = text_at(record.content, "command");
-    for (const auto& file : list(record.content, "files")) {
+    for (const auto& file : list_at(record.content, "files")) {
       const std::string path = text_at(file, "path");
-      if (!path.empty()) bytes_[name_of(path)] = number_at(file, "bytes");
+      if (!path.empty()) bytes_[key(path)] = number_at(file, "bytes");
     }
-    if (command == "train") add_trained(record, result);
-    if (member_at(result, "after").is_object()) add_made(record, result);
-    for (const auto& entry : list(result, "models")) note(text_at(entry, "model"), entry);
-    if (command == "explain") add_compared(record, result);
+    if (command == "train") add_trained(result);
+    if (command == "convert") add_converted(result);
+    if (member_at(result, "after").is_object()) add_made(result);
+    for (const auto& entry : list_at(result, "models")) note(text_at(entry, "model"), entry);
+    if (command == "explain") add_compared(result);
   }
 
   std::vector<ModelSummary> models() {
     for (auto& model : models_)
       if (const auto found = bytes_.find(model.file); found != bytes_.end()) model.bytes = found->second;
+    give_names(models_);
     return std::move(models_);
   }
 
  private:
-  static std::string name_of(const std::string& path) {
-    return std::filesystem::path(path).lexically_normal().string();
-  }
+  std::string key(const std::string& path) const { return model_key(*record_, path); }
+  std::string option(const char* name) const { return text_at(member_at(record_->content, "options"), name); }
 
-  static const json& list(const json& object, const char* key) {
-    static const json none = json::array();
-    const json& member = member_at(object, key);
-    return member.is_array() ? member : none;
+  // A model that is there already.
+  ModelSummary* known(const std::string& path) {
+    const std::string file = key(path);
+    const auto found =
+        std::find_if(models_.begin(), models_.end(), [&](const ModelSummary& m) { return m.file == file; });
+    return found == models_.end() ? nullptr : &*found;
   }
 
   ModelSummary& model(const std::string& path) {
-    const std::string name = name_of(path);
-    const auto found =
-        std::find_if(models_.begin(), models_.end(), [&](const ModelSummary& m) { return m.file == name; });
-    if (found != models_.end()) return *found;
-    models_.push_back({.file = name});
+    if (ModelSummary* found = known(path)) return *found;
+    models_.push_back({.file = key(path)});
     return models_.back();
   }
 
   // Figures of a model, whoever measured them.
   void note(const std::string& path, const json& entry) {
     if (path.empty()) return;
-    ModelSummary& known = model(path);
-    const auto take = [&](const char* key, double& value) {
-      if (const double found = number_at(entry, key); !std::isnan(found)) value = found;
+    ModelSummary& of = model(path);
+    const auto take = [&](const char* name, double& value) {
+      if (const double found = number_at(entry, name); !std::isnan(found)) value = found;
     };
-    take("parameters", known.parameters);
-    take("macs", known.macs);
-    take("median_seconds", known.latency);
-    take("cosine", known.similarity);
-    take("attribution_similarity", known.similarity);
-    const json& metrics = member_at(entry, "metrics");
-    for (const char* metric : {"top1", "map"})
-      if (const double value = number_at(metrics, metric); !std::isnan(value)) {
-        known.metric = metric;
-        known.accuracy = value;
-      }
+    take("parameters", of.parameters);
+    take("macs", of.macs);
+    if (!setting_.empty() && bench_setting(*record_) == setting_) take("median_seconds", of.latency);
+    take("cosine", of.similarity);
+    take("attribution_similarity", of.similarity);
+    note_accuracy(of, member_at(entry, "metrics"));
     if (const double zero = number_at(entry, "sparsity_all"); zero > 0)
-      known.nonzero = std::round(known.parameters * (1 - zero));
+      of.nonzero = std::round(of.parameters * (1 - zero));
   }
 
-  void add_trained(const Record& record, const json& result) {
+  void note_accuracy(ModelSummary& of, const json& metrics) const {
+    const double samples = samples_of(*record_);
+    if (samples < of.samples) return;
+    for (const char* metric : {"top1", "map"})
+      if (const double value = number_at(metrics, metric); !std::isnan(value)) {
+        of.metric = metric;
+        of.accuracy = value;
+        of.samples = samples;
+      }
+  }
+
+  // Figures of a model that the record's command made: an older accuracy is of another file, on however many images.
+  ModelSummary& note_made(const std::string& output, const json& entry) {
+    model(output).samples = 0;
+    note(output, entry);
+    return model(output);
+  }
+
+  void add_trained(const json& result) {
     const std::string output = text_at(result, "output");
     if (output.empty()) return;
-    note(output, result);
-    ModelSummary& made = model(output);
-    const json& options = member_at(record.content, "options");
-    made.from = text_at(options, "model").empty() ? "" : name_of(text_at(options, "model"));
+    ModelSummary& made = note_made(output, result);
+    made.from = option("model").empty() ? "" : key(option("model"));
     made.method = made.from.empty() ? "original" : "fine-tuned";
-    made.made_by = made.from.empty() ? fmt::format("train, {}", text_at(options, "arch")) : "train, fine-tuned";
+    made.made_by = made.from.empty() ? fmt::format("train, {}", option("arch")) : "train, fine-tuned";
+  }
+
+  // The same network as the file that was read; where that is not on the page itself, this one is where others begin.
+  void add_converted(const json& result) {
+    const std::string output = text_at(result, "output");
+    if (output.empty()) return;
+    const std::string source = option("model");
+    const ModelSummary* read = source.empty() ? nullptr : known(source);
+    const std::string from = read != nullptr ? read->file : "";
+    const std::string method = read != nullptr ? read->method : "original";
+    ModelSummary& made = note_made(output, result);
+    made.from = from;
+    made.method = method;
+    made.made_by = fmt::format("convert, {}", source.empty() ? option("arch") : file_name_of(source));
   }
 
   // {"before": {…}, "after": {…}}: a model made of another, or of several.
-  void add_made(const Record& record, const json& result) {
-    const json& options = member_at(record.content, "options");
+  void add_made(const json& result) {
     const json& before = member_at(result, "before");
     const json& after = member_at(result, "after");
     std::string from = text_at(before, "model");
-    if (from.empty()) from = text_at(options, "model");
+    if (from.empty()) from = option("model");
     note(from, before);
-    for (const auto& parent : list(before, "models")) {
+    for (const auto& parent : list_at(before, "models")) {
       note(text_at(parent, "model"), parent);
       if (from.empty()) from = text_at(parent, "model");
     }
-    if (list(before, "models").size() > 1 && member_at(before, "metrics").is_object()) add_ensemble(before);
     std::string output = text_at(after, "model");
     if (output.empty()) output = text_at(result, "output");
     if (output.empty()) return;
-    note(output, after);
-    ModelSummary& made = model(output);
-    made.from = from.empty() ? "" : name_of(from);
-    made.method = method_of(record);
-    made.made_by = fmt::format("{}, {}", text_at(record.content, "command"), made.method);
+    if (list_at(before, "models").size() > 1 && member_at(before, "metrics").is_object()) add_ensemble(output, before);
+    ModelSummary& made = note_made(output, after);
+    made.from = from.empty() ? "" : key(from);
+    made.method = method_of(*record_);
+    made.made_by = fmt::format("{}, {}", text_at(record_->content, "command"), made.method);
   }
 
-  void add_ensemble(const json& before) {
-    constexpr const char* name = "their predictions averaged";
-    note(name, before);
-    model(name).method = kEnsemble;
+  // The models that `output` was fused of, voting together.
+  void add_ensemble(const std::string& output, const json& before) {
+    note_made(output + ", its models' predictions averaged", before).method = kEnsemble;
   }
 
   // The mean over some images of how alike two models' maps are, unless it was measured on more when one was made.
-  void add_compared(const Record& record, const json& result) {
+  void add_compared(const json& result) {
     std::map<std::string, std::vector<double>> cosines;
-    for (const auto& entry : list(result, "explanations"))
-      for (const auto& compared : list(entry, "compared"))
+    for (const auto& entry : list_at(result, "explanations"))
+      for (const auto& compared : list_at(entry, "compared"))
         if (const double cosine = number_at(compared, "cosine"); !std::isnan(cosine))
           cosines[text_at(compared, "model")].push_back(cosine);
     for (const auto& [other, values] : cosines)
-      if (const auto count = static_cast<double>(values.size()); std::isnan(model(other).similarity))
+      if (const auto count = static_cast<double>(values.size()); !other.empty() && std::isnan(model(other).similarity))
         note(other, {{"cosine", std::accumulate(values.begin(), values.end(), 0.0) / count}});
   }
 
+  const Record* record_ = nullptr;  // that is being added
+  std::string setting_;             // of the latencies that are taken
   std::vector<ModelSummary> models_;
   std::map<std::string, double> bytes_;
 };
@@ -150,8 +223,29 @@ std::string method_of(const Record& record) {
   return method;
 }
 
+std::string model_key(const Record& record, const std::string& path) {
+  const std::filesystem::path directory = text_at(record.content, "directory");
+  return (directory / path).lexically_normal().string();
+}
+
+std::string bench_setting(const Record& record) {
+  if (text_at(record.content, "command") != "bench") return "";
+  const json& result = member_at(record.content, "result");
+  const double threads = number_at(result, "threads");
+  const std::string cpu = text_at(member_at(record.content, "machine"), "cpu");
+  return fmt::format("a batch of {} on {} {}{}{}", grouped_figure(number_at(result, "batch")), grouped_figure(threads),
+                     threads == 1 ? "thread" : "threads", cpu.empty() ? "" : ", ", cpu);
+}
+
+std::string latency_setting(const std::vector<Record>& records) {
+  std::string latest;
+  for (const auto& record : records)
+    if (const std::string setting = bench_setting(record); !setting.empty()) latest = setting;
+  return latest;
+}
+
 std::vector<ModelSummary> summarize(const std::vector<Record>& records) {
-  Collector collector;
+  Collector collector(latency_setting(records));
   for (const auto& record : records) collector.add(record);
   return collector.models();
 }

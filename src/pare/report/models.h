@@ -1,4 +1,5 @@
-// The models that records speak of, one line each: what each command knows of a model is put together by its file.
+// The models that records speak of, one line each: what each command knows of a model is put together by its file, in
+// the directory in which the command ran.
 #pragma once
 
 #include <limits>
@@ -15,24 +16,34 @@ constexpr const char* kEnsemble = "ensemble";  // the method of models that only
 struct ModelSummary {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-  std::string file;     // or what it is called, where it was not written
-  std::string from;     // the model it was made of; empty for the first ones
+  std::string file;     // its key (model_key), or what it is called, where it was not written
+  std::string name;     // its file name, with as much of the path before it as tells it from others
+  std::string from;     // the key of the model it was made of; empty for the first ones
   std::string made_by;  // "prune, half of the channels, most-sim"
   std::string method;   // its curve in the plots
   std::string metric;   // what the accuracy is: top1 or map
   double accuracy = kUnknown;
+  double samples = 0;  // images that the accuracy was measured on; infinite: all of the split
   double parameters = kUnknown;
   double nonzero = kUnknown;  // parameters that are not zero; unknown: all
   double macs = kUnknown;
   double bytes = kUnknown;       // of the file
-  double latency = kUnknown;     // seconds of a batch
+  double latency = kUnknown;     // seconds of a batch, in the setting of latency_setting
   double similarity = kUnknown;  // cosine of its attribution maps to those of the model it is compared with
 
   double size() const { return nonzero == nonzero ? nonzero : parameters; }
 };
 
-// In the order in which they appear. What is measured later wins.
+// In the order in which they appear. What is measured later wins, but for an accuracy on fewer images.
 std::vector<ModelSummary> summarize(const std::vector<Record>& records);
+
+// The file of a path that a record names: from the record's directory on, where it has one.
+std::string model_key(const Record& record, const std::string& path);
+
+// "a batch of 8 on 2 threads, Some CPU"; empty for what is no bench.
+std::string bench_setting(const Record& record);
+// That of the latest bench. Summaries have no latencies of another: they could not be compared.
+std::string latency_setting(const std::vector<Record>& records);
 
 // Accuracy against parameters, MACs and latency, as far as at least two models have them: a curve a method. Ensembles
 // are left out: they are larger than what is made smaller here.

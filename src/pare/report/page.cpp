@@ -65,10 +65,12 @@ std::string html_page(const std::vector<Record>& records, const PageOptions& opt
   size_t budget = options.image_bytes;
   std::string body = section("Models", summary_section(records, models));
   body += section("Accuracy against size", size_section(models));
-  body += section("What is left of each layer", layers_section(records));
+  body += section("Speed", speed_section(records, models));
+  body += section("What is left of each layer", layers_section(records, models));
   body += section("Tables", tables_section(records));
-  body += section("Training", training_section(records));
-  body += section("Pictures", pictures_section(records, budget));
+  body += section("Training", training_section(records, models));
+  body += section("What the models look at", attribution_section(records, models));
+  body += section("Pictures", pictures_section(records, models, budget));
   body += section("How to repeat it", recipes_section(records));
   return html_document(options.title, "", body);
 }

@@ -16,7 +16,7 @@ namespace pare {
 
 using nlohmann::json;
 
-std::string layers_section(const std::vector<Record>& records) {
+std::string layers_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
   constexpr size_t most = 200;
   std::vector<BarChart> charts;
   for (const auto& record : records) {
@@ -28,7 +28,7 @@ std::string layers_section(const std::vector<Record>& records) {
         chart.bars.push_back({text_at(group, "name"), kept, total});
     }
     if (chart.bars.empty()) continue;
-    chart.title = file_name_of(text_at(member_at(record.content, "options"), "output"));
+    chart.title = shown_name(models, record, text_at(member_at(record.content, "options"), "output"));
     // Models that were cut alike share a chart.
     const auto same =
         std::find_if(charts.begin(), charts.end(), [&](const BarChart& other) { return other.bars == chart.bars; });
@@ -43,7 +43,7 @@ std::string layers_section(const std::vector<Record>& records) {
   return html;
 }
 
-std::string training_section(const std::vector<Record>& records) {
+std::string training_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
   struct Curve {
     const char* key;
     const char* title;
@@ -54,7 +54,7 @@ std::string training_section(const std::vector<Record>& records) {
     LinePlot plot{.title = wanted.title, .x = "epoch", .y = wanted.key, .series = {}};
     for (const auto& record : records)
       for (const auto& training : list_at(record.content, "training")) {
-        std::string name = file_name_of(text_at(member_at(record.content, "options"), "output"));
+        std::string name = shown_name(models, record, text_at(member_at(record.content, "options"), "output"));
         if (const std::string what = text_at(training, "what"); !what.empty()) name += ": " + what;
         LineSeries series{.name = name, .x = {}, .y = {}};
         for (const auto& epoch : list_at(training, "history")) {
@@ -120,11 +120,14 @@ std::string recipes_section(const std::vector<Record>& records) {
   for (const auto& record : records) {
     const std::string command = text_at(record.content, "command");
     const json& options = member_at(record.content, "options");
+    // Relative paths begin there.
+    const std::string directory = text_at(record.content, "directory");
     html += fmt::format(
-        "<details><summary>{}: {}</summary>\n<p>{}, {:.1f} s, {}</p>\n<pre>{}</pre>\n"
+        "<details><summary>{}: {}</summary>\n<p>{}, {:.1f} s, {}</p>\n{}<pre>{}</pre>\n"
         "<pre>{}</pre></details>\n",
         escape_html(command), escape_html(method_of(record)), escape_html(text_at(record.content, "started")),
         std::max(0.0, number_at(record.content, "seconds")), escape_html(machine_text(record)),
+        directory.empty() ? "" : fmt::format("<p>In {}:</p>\n", escape_html(directory)),
         escape_html(text_at(record.content, "command_line")), escape_html(options.is_object() ? to_toml(options) : ""));
   }
   return html;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -33,6 +34,12 @@ const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
 std::string file_name_of(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   return name.empty() ? path : name;
+}
+
+std::string shown_name(const std::vector<ModelSummary>& models, const Record& record, const std::string& path) {
+  const std::string key = model_key(record, path);
+  const auto found = std::find_if(models.begin(), models.end(), [&](const ModelSummary& m) { return m.file == key; });
+  return found == models.end() ? file_name_of(path) : found->name;
 }
 
 std::string machine_text(const Record& record) {

@@ -3,7 +3,9 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "pare/report/models.h"
 #include "pare/report/record.h"
 
 namespace pare {
@@ -17,6 +19,8 @@ std::string with_share(const std::string& figure, double value, double of);
 
 const nlohmann::json& list_at(const nlohmann::json& object, const char* key);  // an empty list where there is none
 std::string file_name_of(const std::string& path);
+// What the page calls the model at a path that a record names: its file name, unless that is another model's too.
+std::string shown_name(const std::vector<ModelSummary>& models, const Record& record, const std::string& path);
 // "pare 0.1.0, libtorch 1.13.1, Some CPU, 2 threads"
 std::string machine_text(const Record& record);
 

@@ -28,6 +28,12 @@ const ModelSummary* origin_of(const ModelSummary& model, const std::vector<Model
   return at;
 }
 
+std::string accuracy_cell(const ModelSummary& model) {
+  const std::string figure = fixed_figure(model.accuracy, 4);
+  if (std::isnan(model.accuracy) || !std::isfinite(model.samples) || model.samples <= 0) return figure;
+  return fmt::format("{}<br><span class=\"soft\">of {} images</span>", figure, grouped_figure(model.samples));
+}
+
 }  // namespace
 
 std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
@@ -37,18 +43,20 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
       .rows = {},
       .words = {1}};
   bool sparse = false;
+  bool timed = false;
   for (const auto& model : models) {
+    timed = timed || !std::isnan(model.latency);
     const ModelSummary& first = *origin_of(model, models);
     std::string parameters = with_share(grouped_figure(model.parameters), model.parameters, first.parameters);
     if (!std::isnan(model.nonzero)) {
       parameters += fmt::format("<br><span class=\"soft\">{} not zero</span>", grouped_figure(model.nonzero));
       sparse = true;
     }
-    table.rows.push_back(
-        {fmt::format("<span title=\"{}\">{}</span>", escape_html(model.file), escape_html(file_name_of(model.file))),
-         escape_html(model.made_by), fixed_figure(model.accuracy, 4), parameters,
-         with_share(grouped_figure(model.macs), model.macs, first.macs), fixed_figure(1e3 * model.latency, 3),
-         fixed_figure(model.bytes / 1e3, 0), fixed_figure(model.similarity, 3)});
+    table.rows.push_back({fmt::format("<span title=\"{}\">{}</span>", escape_html(model.file), escape_html(model.name)),
+                          escape_html(model.made_by), accuracy_cell(model), parameters,
+                          with_share(grouped_figure(model.macs), model.macs, first.macs),
+                          fixed_figure(1e3 * model.latency, 3), fixed_figure(model.bytes / 1e3, 0),
+                          fixed_figure(model.similarity, 3)});
   }
   std::set<std::string> machines;
   for (const auto& record : records) machines.insert(machine_text(record));
@@ -58,6 +66,9 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
       "several labels. Similarity: cosine of the heat maps with the original's.";
   if (sparse) html += " Zeros in a dense file make it neither smaller nor faster.";
   html += "</p>\n";
+  if (timed)
+    html += fmt::format("<p>Latency: of {}, the setting that was measured last; all are under Speed.</p>\n",
+                        escape_html(latency_setting(records)));
   for (const auto& machine : machines) html += fmt::format("<p>{}</p>\n", escape_html(machine));
   return html;
 }

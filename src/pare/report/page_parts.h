@@ -12,11 +12,15 @@ namespace pare {
 
 std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
 std::string size_section(const std::vector<ModelSummary>& models);
-std::string layers_section(const std::vector<Record>& records);
-std::string training_section(const std::vector<Record>& records);
+std::string speed_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
+std::string layers_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
+std::string training_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
 std::string tables_section(const std::vector<Record>& records);  // of papers, and of tickets
+// Objects found by heat maps, and accuracy without the pixels that they name.
+std::string attribution_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
 // Transport plans and heat maps; takes what it embeds from `budget`, in bytes.
-std::string pictures_section(const std::vector<Record>& records, size_t& budget);
+std::string pictures_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models,
+                             size_t& budget);
 std::string recipes_section(const std::vector<Record>& records);
 
 }  // namespace pare

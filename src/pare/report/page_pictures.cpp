@@ -20,7 +20,8 @@ namespace {
 
 // A picture that a record names, small enough to be embedded; empty where it is not there or is none.
 std::string embedded_picture(const Record& record, const std::string& path, int64_t largest) {
-  for (const fs::path& base : {fs::path(), fs::path(text_at(record.content, "directory")), record.path.parent_path()}) {
+  // The record's own directory first: another project's picture may have the same name here.
+  for (const fs::path& base : {fs::path(text_at(record.content, "directory")), fs::path(), record.path.parent_path()}) {
     std::error_code ignored;
     if (path.empty() || !fs::is_regular_file(base / path, ignored)) continue;
     try {
@@ -48,7 +49,8 @@ std::string figure_html(const std::string& png, const std::string& caption, cons
 // Some of a run's heat maps stand for all of them.
 constexpr size_t kMapsOfARun = 4;
 
-std::string pictures_section(const std::vector<Record>& records, size_t& budget) {
+std::string pictures_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models,
+                             size_t& budget) {
   std::string plans;
   std::string maps;
   size_t left_out = 0;
@@ -64,20 +66,21 @@ std::string pictures_section(const std::vector<Record>& records, size_t& budget)
   };
   for (const auto& record : records) {
     const json& result = member_at(record.content, "result");
+    const auto name_at = [&](const json& object) { return shown_name(models, record, text_at(object, "model")); };
     size_t shown = 0;
     for (const auto& entry : list_at(result, "explanations")) {
       if (++shown > kMapsOfARun) break;
       std::string caption = fmt::format("{}, {}", text_at(entry, "image"), text_at(entry, "class_name"));
-      std::string whose = "; " + file_name_of(text_at(result, "model"));
+      std::string whose = "; " + name_at(result);
       for (const auto& compared : list_at(entry, "compared")) {
-        caption += fmt::format("{} beside {}", std::exchange(whose, ","), file_name_of(text_at(compared, "model")));
+        caption += fmt::format("{} beside {}", std::exchange(whose, ","), name_at(compared));
         if (const double cosine = number_at(compared, "cosine"); !std::isnan(cosine))
           caption += fmt::format(": cosine {:.3f}", cosine);
       }
       add(maps, embedded_picture(record, text_at(entry, "file"), 1024), caption, "map");
     }
     for (const auto& entry : list_at(result, "plans")) {
-      const std::string caption = fmt::format("{}: {}", file_name_of(text_at(entry, "model")), text_at(entry, "name"));
+      const std::string caption = fmt::format("{}: {}", name_at(entry), text_at(entry, "name"));
       add(plans, embedded_picture(record, text_at(entry, "file"), 200), caption, "plan");
     }
   }

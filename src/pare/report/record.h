@@ -1,6 +1,7 @@
 // Result records: what a command did, as one JSON file in its run directory.
 //
-//   {"command", "options", "started", "seconds", "version", "machine": {"cpu", "cores", "threads", "libtorch", …},
+//   {"command", "command_line", "options", "started", "seconds", "version",
+//    "machine": {"cpu", "cores", "threads", "libtorch", …}, "directory": where it ran, and relative paths begin,
 //    "files": [{"path", "bytes"}], "training": [{"what", "run", "history": […]}], "result": what --json prints}
 //
 // Records may come from anywhere: a missing or odd entry is left out, and only a file that is no JSON object at all is

@@ -12,6 +12,7 @@
 
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -19,27 +20,28 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Answers the first line with "ready VERSION", every later one, a model's number, with seconds.
+// Answers a line with a line: "version" with its version, a model to open with its number, a number with the seconds of
+// a run of that model.
 constexpr const char* kServer = R"js(
 const require_ = require('module').createRequire(process.argv[1] + '/');
 const ort = require_('onnxruntime-node');
-const arrays = {float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array};
+const arrays = {float32: Float32Array, float64: Float64Array, int64: BigInt64Array, int32: Int32Array, uint8: Uint8Array,
+  bool: Uint8Array};
 const lines = require('readline').createInterface({input: process.stdin});
 const models = [];
 const answer = (text) => process.stdout.write(String(text).replace(/\n/g, ' ') + '\n');
-async function open(request) {
-  for (const {file, inputs} of request.models) {
-    const session = await ort.InferenceSession.create(file, {
-      intraOpNumThreads: request.threads, interOpNumThreads: 1, executionMode: 'sequential', logSeverityLevel: 3});
-    const feeds = {};
-    for (const {name, type, dims} of inputs) {
-      const data = new arrays[type](dims.reduce((a, b) => a * b, 1));
-      if (type.startsWith('float')) for (let i = 0; i < data.length; ++i) data[i] = Math.random() * 2 - 1;
-      feeds[name] = new ort.Tensor(type, data, dims);
-    }
-    models.push({session, feeds});
+const version = () => require_('onnxruntime-node/package.json').version;
+async function open({file, inputs, threads}) {
+  const session = await ort.InferenceSession.create(file, {
+    intraOpNumThreads: threads, interOpNumThreads: 1, executionMode: 'sequential', logSeverityLevel: 3});
+  const feeds = {};
+  for (const {name, type, dims} of inputs) {
+    const data = new arrays[type](dims.reduce((a, b) => a * b, 1));
+    if (type.startsWith('float')) for (let i = 0; i < data.length; ++i) data[i] = Math.random() * 2 - 1;
+    feeds[name] = new ort.Tensor(type, data, dims);
   }
-  return 'ready ' + require_('onnxruntime-node/package.json').version;
+  await session.run(feeds);
+  return models.push({session, feeds}) - 1;
 }
 async function run(index) {
   const {session, feeds} = models[index];
@@ -51,7 +53,8 @@ async function run(index) {
   for await (const line of lines) {
     try {
       const request = JSON.parse(line);
-      answer(typeof request === 'number' ? await run(request) : await open(request));
+      const work = {number: run, object: open, string: version}[typeof request];
+      answer(await work(request));
     } catch (error) {
       answer('error ' + error.message);
     }
@@ -59,26 +62,29 @@ async function run(index) {
 })();
 )js";
 
-std::string type_name(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
+// As onnxruntime-node spells the types of its tensors.
+std::string type_name(const std::string& input, const at::Tensor& value) {
+  switch (value.scalar_type()) {
+    case at::kFloat: return "float32";
     case at::kDouble: return "float64";
     case at::kLong: return "int64";
     case at::kInt: return "int32";
-    default: return "float32";
+    case at::kByte: return "uint8";
+    case at::kBool: return "bool";
+    default:
+      throw Error(ErrorKind::failed, "ONNX Runtime", "input {} is {}, a type that it is not given here", input,
+                  to_string(TensorType{value.scalar_type(), value.sizes().vec()}));
   }
 }
 
-nlohmann::json opening(const std::vector<OnnxRuntime::Model>& models, int64_t batch, int threads) {
-  nlohmann::json request = {{"threads", threads}, {"models", nlohmann::json::array()}};
-  for (const auto& model : models) {
-    auto inputs = nlohmann::json::array();
-    const auto values = random_inputs(model.graph, batch, 0);
-    for (size_t i = 0; i < values.size(); ++i)
-      inputs.push_back(
-          {{"name", model.graph.inputs[i].name}, {"type", type_name(values[i])}, {"dims", values[i].sizes().vec()}});
-    request["models"].push_back({{"file", fs::absolute(model.file).string()}, {"inputs", inputs}});
+nlohmann::json opening(const OnnxRuntime::Model& model, int64_t batch, int threads) {
+  auto inputs = nlohmann::json::array();
+  const auto values = random_inputs(model.graph, batch, 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const std::string& name = model.graph.inputs[i].name;
+    inputs.push_back({{"name", name}, {"type", type_name(name, values[i])}, {"dims", values[i].sizes().vec()}});
   }
-  return request;
+  return {{"file", fs::absolute(model.file).string()}, {"inputs", inputs}, {"threads", threads}};
 }
 
 }  // namespace
@@ -92,7 +98,7 @@ fs::path OnnxRuntime::find() {
   return {};
 }
 
-OnnxRuntime::OnnxRuntime(const fs::path& modules, const std::vector<Model>& models, int64_t batch, int threads) {
+OnnxRuntime::OnnxRuntime(const fs::path& modules, int64_t batch, int threads) : batch_(batch), threads_(threads) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorKind::failed, "ONNX Runtime", "no socket for it could be made");
@@ -111,7 +117,7 @@ OnnxRuntime::OnnxRuntime(const fs::path& modules, const std::vector<Model>& mode
   ::close(ends[1]);
   try {
     if (failed != 0) throw Error(ErrorKind::failed, "ONNX Runtime", "node cannot be started");
-    version_ = ask(opening(models, batch, threads).dump()).substr(std::string("ready ").size());
+    version_ = ask("\"version\"");
   } catch (...) {
     ::close(socket_);
     if (failed == 0) ::waitpid(child_, nullptr, 0);
@@ -143,6 +149,13 @@ std::string OnnxRuntime::ask(const std::string& line) {
   unread_.erase(0, end + 1);
   if (answer.starts_with("error ")) throw Error(ErrorKind::failed, "ONNX Runtime", answer.substr(6));
   return answer;
+}
+
+size_t OnnxRuntime::add(const Model& model) {
+  // Names of files may be any bytes; one that is not UTF-8 is refused there by name.
+  const std::string request =
+      opening(model, batch_, threads_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return std::strtoul(ask(request).c_str(), nullptr, 10);
 }
 
 double OnnxRuntime::run(size_t model) { return std::strtod(ask(std::to_string(model)).c_str(), nullptr); }

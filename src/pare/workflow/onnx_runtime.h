@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "pare/core/graph.h"
 
@@ -22,18 +21,23 @@ class OnnxRuntime {
   // The node_modules directory that has the package: of $PARE_DATA, ./data or here. Empty where there is none.
   static std::filesystem::path find();
 
-  // Error{failed} when it cannot be started or refuses a model, with its own words.
-  OnnxRuntime(const std::filesystem::path& modules, const std::vector<Model>& models, int64_t batch, int threads);
+  // Error{failed} when it cannot be started.
+  OnnxRuntime(const std::filesystem::path& modules, int64_t batch, int threads);
   ~OnnxRuntime();
   OnnxRuntime(const OnnxRuntime&) = delete;
   OnnxRuntime& operator=(const OnnxRuntime&) = delete;
 
   const std::string& version() const { return version_; }
+  // Opens a model and runs it once; its number. Error{failed} when it is refused, with ONNX Runtime's own words: those
+  // that were added before can still be run.
+  size_t add(const Model& model);
   double run(size_t model);  // seconds
 
  private:
   std::string ask(const std::string& line);
 
+  int64_t batch_;
+  int threads_;
   pid_t child_ = -1;
   int socket_ = -1;
   std::string unread_;

@@ -1,0 +1,128 @@
+// Sections of a page: speed, what models look at, pictures and recipes.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "pare/data/image.h"
+#include "pare/report/html.h"
+#include "pare/report/page.h"
+#include "pare/report/page_parts.h"
+
+namespace pare {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+std::vector<Record> record_with(const json& content) { return {{"runs/x/record.json", content}}; }
+
+size_t times_in(const std::string& text, const std::string& part) {
+  size_t times = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++times;
+  return times;
+}
+
+json bench_content() {
+  return json::parse(R"({"command": "bench", "machine": {"cpu": "Some <CPU>"}, "result": {
+    "batch": 8, "threads": 2, "onnxruntime": "1.30.0",
+    "notes": ["b.onnx: 90 % of its weights are zero, and that bought nothing", 7, "a <note>"],
+    "models": [
+      {"model": "x/a.onnx", "median_seconds": 0.002, "p10_seconds": 0.0015, "p90_seconds": 0.0025,
+       "images_per_second": 4000, "speed_up": 1, "mac_ratio": 1,
+       "onnxruntime": {"median_seconds": 0.004, "p10_seconds": 0.0035, "p90_seconds": 0.0045,
+                       "images_per_second": 2000, "speed_up": 1}},
+      {"model": "x/b.onnx", "median_seconds": 0.001, "images_per_second": 8000, "speed_up": 2, "mac_ratio": 3.5},
+      {"model": "none.onnx", "median_seconds": "fast", "onnxruntime": []}, 3, null, {"median_seconds": 1}]}})");
+}
+
+TEST(Speed, EveryRuntimeHasARow) {
+  const auto records = record_with(bench_content());
+  const std::string html = speed_section(records, summarize(records));
+  EXPECT_EQ(times_in(html, "<tr>"), 4U);  // the heading, two of a, one of b: odd entries are left out
+  for (const char* part : {"a batch of 8 on 2 threads, Some &lt;CPU&gt;", "ONNX Runtime 1.30.0", "bought nothing",
+                           "a &lt;note&gt;", "2.000", "1.500", "4.500", "3.50", "b.onnx"})
+    EXPECT_NE(html.find(part), std::string::npos) << part << "\n" << html;
+  EXPECT_EQ(html.find("nan"), std::string::npos);
+  EXPECT_EQ(html.find("none.onnx"), std::string::npos);
+  EXPECT_NE(html_page(records).find("<h2>Speed</h2>"), std::string::npos);
+}
+
+TEST(Speed, OfNoBenchIsNothing) {
+  EXPECT_EQ(speed_section(record_with({{"command", "eval"}, {"result", bench_content()["result"]}}), {}), "");
+  EXPECT_EQ(speed_section(record_with({{"command", "bench"}, {"result", {{"models", 3}, {"notes", "x"}}}}), {}), "");
+}
+
+TEST(Attribution, RemoveAndRetrainIsACurveAModel) {
+  const json roar = json::parse(R"({"command": "roar", "result": {"metric": "f1", "method": "grad-cam",
+    "levels": [0.1, 0.5, "x"], "whole": {"f1": 0.9},
+    "curves": [{"maps": "x/a.onnx", "points": [{"f1": 0.8}, {"f1": 0.4}, {"f1": 0.1}]},
+               {"maps": "random", "points": [{"f1": 0.85}, {"top1": 1}]}, {"maps": "<b>", "points": 3}, 7]}})");
+  const std::string html = attribution_section(record_with(roar), {});
+  // Three points of a, two of random, none of the odd ones; and a mark for each in the legend.
+  EXPECT_EQ(times_in(html, "class=\"mark\""), 5U + 2U) << html;
+  EXPECT_NE(html.find("a.onnx: 0.5, 0.4"), std::string::npos);
+  EXPECT_NE(html.find("random: 0.1, 0.85"), std::string::npos);
+  EXPECT_NE(html.find("part of the pixels removed"), std::string::npos);
+  EXPECT_EQ(html.find("<b>"), std::string::npos);
+  EXPECT_NE(html_page(record_with(roar)).find("What the models look at"), std::string::npos);
+}
+
+TEST(Attribution, LocalizationIsATable) {
+  const json localize = json::parse(R"({"command": "localize", "result": {"method": "lrp", "data": "voc2007",
+    "split": "test", "samples": 1234,
+    "models": [{"model": "a.onnx", "predicted": {"auc": 0.91234, "point": 0.75}, "cosine": 1},
+               {"model": "<i>", "predicted": {"auc": 0.5, "point": null}, "cosine": 0.625}, {"predicted": 3}, []]}})");
+  const std::string html = attribution_section(record_with(localize), {});
+  EXPECT_EQ(times_in(html, "<tr>"), 3U);
+  for (const char* part : {"0.9123", "0.7500", "0.6250", "&lt;i&gt;", "voc2007", "lrp", "1\u202f234 images"})
+    EXPECT_NE(html.find(part), std::string::npos) << part << "\n" << html;
+  EXPECT_EQ(html.find("nan"), std::string::npos);
+  EXPECT_EQ(attribution_section(record_with({{"command", "localize"}, {"result", {{"models", "x"}}}}), {}), "");
+}
+
+// The picture of the record's own directory, not one of the same name where the report is made.
+TEST(Pictures, AreThoseOfTheRecordsDirectory) {
+  const fs::path here = fs::current_path();
+  const fs::path scratch = fs::temp_directory_path() / fmt::format("pare-pictures-{}", ::getpid());
+  for (const char* place : {"own", "other"}) fs::create_directories(scratch / place);
+  const at::Tensor own = at::full({3, 4, 4}, 10, at::kByte);
+  write_png(scratch / "own" / "map.png", own);
+  write_png(scratch / "other" / "map.png", at::full({3, 4, 4}, 200, at::kByte));
+  const json explain = {{"command", "explain"},
+                        {"directory", (scratch / "own").string()},
+                        {"result", {{"explanations", {{{"image", "i"}, {"file", "map.png"}}}}}}};
+  fs::current_path(scratch / "other");
+  size_t budget = 1'000'000;
+  const std::string html = pictures_section(record_with(explain), {}, budget);
+  fs::current_path(here);
+  fs::remove_all(scratch);
+  EXPECT_NE(html.find(base64(encode_png(own))), std::string::npos);
+}
+
+TEST(Recipes, SayWhereTheyRan) {
+  const json content = {{"command", "prune"}, {"directory", "/home/<me>/x"}, {"command_line", "pare prune a.onnx"}};
+  EXPECT_NE(recipes_section(record_with(content)).find("In /home/&lt;me&gt;/x"), std::string::npos);
+  EXPECT_EQ(recipes_section(record_with({{"command", "prune"}})).find("In "), std::string::npos);
+}
+
+TEST(Page, ModelsOfOneFileNameAreToldApart) {
+  const auto pruned = [](const char* directory) {
+    return Record{"r",
+                  {{"command", "prune"},
+                   {"directory", directory},
+                   {"options", {{"output", "b.onnx"}}},
+                   {"training", {{{"history", {{{"epoch", 1}, {"loss", 2.0}}}}}}},
+                   {"result",
+                    {{"after", {{"model", "b.onnx"}, {"parameters", 50}}},
+                     {"groups", {{{"name", directory}, {"kept", 1}, {"total", 2}}}}}}}};
+  };
+  const std::string page = html_page({pruned("/one"), pruned("/two")});
+  EXPECT_NE(page.find("<h3>one/b.onnx</h3>"), std::string::npos);
+  EXPECT_NE(page.find(">two/b.onnx</span>"), std::string::npos);
+  EXPECT_NE(page.find("two/b.onnx: 1, 2</title>"), std::string::npos);  // of its training
+}
+
+}  // namespace
+}  // namespace pare
