@@ -56,7 +56,7 @@ class Reproduce : public Command {
     if (processes_ < 0 || processes_ > 64)
       throw Error(ErrorKind::usage, "--processes", "expected 0 to 64, found {}", processes_);
     const int threads = options_.threads = at::get_num_threads();
-    const int64_t processes = processes_ > 0 ? processes_ : std::min(threads, 8);
+    const int64_t processes = options_.list ? 1 : processes_ > 0 ? processes_ : std::min(threads, 8);
     at::set_num_threads(static_cast<int>(std::max<int64_t>(1, threads / processes)));
     std::vector<pid_t> helpers;
     const pid_t parent = ::getpid();
@@ -87,6 +87,7 @@ class Reproduce : public Command {
   nlohmann::json reproduced(Session& session, const Paper& paper) {
     ReproduceOptions options = options_;
     options.on_row = [&](const TableRow& row) {
+      if (options_.list) return;
       session.say("{}: {}: {} {}\n", row.table, row.what, row.metric,
                   std::isnan(row.ours) ? row.note : figure(row.ours));
       auto event = row.json();

@@ -22,7 +22,7 @@ TEST(AttributionExperiment, MeansAndStandardErrors) {
 }
 
 TEST(AttributionExperiment, ScalesGrow) {
-  EXPECT_LT(attribution_scale("toy").student_scenes, attribution_scale("small").student_scenes);
+  EXPECT_LT(attribution_scale("toy").student_images, attribution_scale("small").student_images);
   EXPECT_EQ(attribution_scale("small").seeds, 3);
   EXPECT_EQ(attribution_scale("full").seeds, 5);
   for (const char* name : {"small", "full"}) {

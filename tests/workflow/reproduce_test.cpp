@@ -1,8 +1,10 @@
 // The frame of the papers' tables: rows are kept, read back, and left out where something is missing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -44,6 +46,83 @@ TEST_F(ReproduceTest, AFinishedRowIsReadBack) {
   Reproduction other = table();
   other.row({.table = "t", .what = "w"}, [&] { return ++measured, 0.5; });
   EXPECT_EQ(measured, 3);
+}
+
+// Every figure that is quoted of the papers has its row, at every scale.
+TEST_F(ReproduceTest, EveryPublishedFigureHasARow) {
+  struct Published {
+    std::string paper, table;  // a part of the table's name
+    std::string metric;
+    std::vector<double> figures;
+  };
+  const std::vector<Published> all = {
+      {"merging", "LeNet-300-100", "top1", {0.8980, 0.8840, 0.8869, 0.8517, 0.8692, 0.7126, 0.8275, 0.6676,
+                                            0.8002, 0.3180, 0.5212, 0.8786, 0.8838, 0.8303, 0.8807, 0.7121,
+                                            0.8327, 0.6390, 0.7711, 0.2812, 0.4343, 0.8808, 0.8857, 0.8582,
+                                            0.8810, 0.7838, 0.8639, 0.6419, 0.7749, 0.2985, 0.4876}},
+      {"merging", "LeNet-5", "top1", {0.1580, 0.8869}},
+      {"merging",
+       "ResNet-20",
+       "top1",
+       {0.9173, 0.8457, 0.8827, 0.6957, 0.7905, 0.6104, 0.6992, 0.3955, 0.4557, 0.1475, 0.2190, 0.0868, 0.1223}},
+      {"merging", "vgg", "top1", {0.9370, 0.8870, 0.9316, 0.8914, 0.8785, 0.9310}},
+      {"merging", "tanh", "top1", {0.6781, 0.8132}},
+      {"merging", "softsign", "top1", {0.7698, 0.8718}},
+      {"merging", "elu", "top1", {0.7773, 0.8968}},
+      {"merging", "selu", "top1", {0.2517, 0.8028}},
+      {"merging", "leaky-relu", "top1", {0.9210, 0.9346}},
+      {"merging", "hardswish", "top1", {0.8830, 0.9172}},
+      {"merging", "mobilenetv1", "top1", {0.8790, 0.8452, 0.8584, 0.7734, 0.8074, 0.3939, 0.5588}},
+      {"merging", "vgg16.imagenet", "top1", {0.7336, 0.5700, 0.6118, 0.4770, 0.5378, 0.3475, 0.4326}},
+      {"merging", "resnet34.imagenet", "top1", {0.7331, 0.6208, 0.6630, 0.4066, 0.5395, 0.1252, 0.3556}},
+      {"fusion",
+       "published pair",
+       "top1",
+       {0.9788, 0.7384, 0.9558, 0.9663, 0.9532, 0.9660, 0.9516, 0.9552, 0.9631, 0.9668, 0.9749, 0.9760, 0.766, 0.953,
+        0.966}},
+      {"fusion", "cifar100", "top1", {0.6270, 0.6632, 0.0402, 0.6429, 0.6699, 0.0085, 0.6455, 0.6728, 0.0100, 0.6505}},
+      {"attribution", "PASCAL VOC", "map", {0.9179, 0.8144, 0.8231, 0.8363, 0.8437}},
+      {"attribution", "PASCAL VOC", "f1", {0.7844, 0.6271, 0.6316, 0.6494, 0.6627}},
+      {"attribution",
+       "PASCAL VOC",
+       "auc",
+       {0.8868, 0.8051, 0.8423, 0.8773, 0.8813, 0.842, 0.763, 0.823, 0.853, 0.796, 0.825, 0.845, 0.809, 0.835}},
+      {"attribution",
+       "PASCAL VOC",
+       "point",
+       {0.8016, 0.6918, 0.7919, 0.7991, 0.8014, 0.748, 0.663, 0.712, 0.655, 0.534, 0.641, 0.695, 0.569, 0.657}},
+      {"attribution", "scenes", "point", {0.8016, 0.6918, 0.7919, 0.7991, 0.8014, 0.748, 0.663, 0.712}},
+      {"tickets", "vgg16-bn", "sparsity", {0.320, 0.975, 0.980, 0.996}},
+      {"tickets", "resnet20", "sparsity", {0.318, 0.755, 0.860, 0.893}},
+  };
+  options_.list = true;
+  for (const char* scale : {"toy", "small", "full"}) {
+    options_.scale = scale;
+    std::map<std::string, std::vector<TableRow>> rows;
+    for (const auto& paper : papers()) {
+      Reproduction listed(std::string(paper.name), options_, {});
+      listed.measure_all(paper.reproduce);
+      rows[std::string(paper.name)] = listed.done();
+    }
+    for (const auto& expected : all)
+      for (const double figure : expected.figures)
+        EXPECT_TRUE(std::any_of(rows[expected.paper].begin(), rows[expected.paper].end(),
+                                [&](const TableRow& row) {
+                                  return row.table.find(expected.table) != std::string::npos &&
+                                         row.metric == expected.metric && row.published == figure;
+                                }))
+            << scale << ": " << expected.paper << ", " << expected.table << ", " << expected.metric << " " << figure;
+  }
+}
+
+TEST_F(ReproduceTest, RowsOfOtherFilesAreOtherRows) {
+  int measured = 0;
+  for (const char* place : {"folder:a", "folder:b", "folder:a"}) {
+    options_.imagenet = place;
+    Reproduction again = table();
+    again.row({.table = "t", .what = "w"}, [&] { return static_cast<double>(++measured); });
+  }
+  EXPECT_EQ(measured, 2);
 }
 
 TEST_F(ReproduceTest, ARowWithoutItsDataIsLeftOut) {

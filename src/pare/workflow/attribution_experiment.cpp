@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "pare/core/error.h"
-#include "pare/data/scenes.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/distill.h"
 #include "pare/workflow/prune.h"
@@ -15,7 +14,7 @@ namespace pare {
 AttributionScale attribution_scale(const std::string& name) {
   if (name == "full") return {};
   if (name == "small")
-    return {.teacher_epochs = 8,
+    return {.teacher_epochs = 10,
             .student_epochs = 30,
             .filter_epochs = 5,
             .round_epochs = 2,
@@ -28,9 +27,9 @@ AttributionScale attribution_scale(const std::string& name) {
             .seeds = 3,
             .pruning_seeds = 1};
   if (name == "toy")
-    return {.teacher_scenes = 2000,
-            .student_scenes = 600,
-            .test_scenes = 100,
+    return {.teacher_images = 2000,
+            .student_images = 600,
+            .test_images = 100,
             .teacher_epochs = 5,
             .student_epochs = 6,
             .filter_epochs = 1,
@@ -45,21 +44,16 @@ AttributionScale attribution_scale(const std::string& name) {
   throw Error(ErrorKind::usage, "--scale", "'{}' is not toy, small or full", name);
 }
 
-namespace {
-
-Dataset some_scenes(const char* split, int64_t count) {
-  DataChoice choice;
-  choice.data = "scenes";
-  choice.split = split;
-  choice.limit = count;
-  return choice.load({});
+AttributionTask voc_task(const std::string& data) {
+  return {
+      .name = "PASCAL VOC",
+      .data = data,
+      .test = "segmentation",
+      .arch = "vgg16-bn",
+      .side = 227,
+      .classes = 20,
+      .cut = {"features.0", "features.24", "features.27", "features.30", "features.34", "features.37", "features.40"}};
 }
-
-Graph scene_network(double width, double dropout, uint64_t seed) {
-  return build("vgg9-bn", {.width = width, .input = {3, scene_side, scene_side}, .dropout = dropout}, seed);
-}
-
-}  // namespace
 
 std::vector<std::string> AttributionFigures::names() {
   return {"map", "f1", "auc", "point", "auc all", "point all", "cosine"};
@@ -82,17 +76,30 @@ AttributionMeans means_of(const std::vector<AttributionFigures>& seeds) {
   return result;
 }
 
-AttributionExperiment::AttributionExperiment(AttributionScale scale, std::string runs, uint64_t seed, Trainer trainer)
-    : scale_(std::move(scale)), runs_(std::move(runs)), seed_(seed), trainer_(std::move(trainer)) {}
+AttributionExperiment::AttributionExperiment(AttributionTask task, AttributionScale scale, const std::string& runs,
+                                             uint64_t seed, Trainer trainer)
+    : task_(std::move(task)), scale_(std::move(scale)), runs_(runs), seed_(seed), trainer_(std::move(trainer)) {}
 
-const Dataset& AttributionExperiment::student_scenes() {
-  if (!student_scenes_) student_scenes_ = some_scenes("train", scale_.student_scenes);
-  return *student_scenes_;
+Dataset AttributionExperiment::images(const std::string& split, int64_t count) const {
+  DataChoice choice{.data = task_.data, .split = split, .limit = count};
+  if (task_.data != "scenes") choice.size = task_.side;
+  return choice.load({});
 }
 
-const Dataset& AttributionExperiment::test_scenes() {
-  if (!test_scenes_) test_scenes_ = some_scenes("test", scale_.test_scenes);
-  return *test_scenes_;
+Graph AttributionExperiment::network(double width, double dropout, uint64_t seed) const {
+  return build(task_.arch,
+               {.width = width, .classes = task_.classes, .input = {3, task_.side, task_.side}, .dropout = dropout},
+               seed);
+}
+
+const Dataset& AttributionExperiment::student_images() {
+  if (!student_images_) student_images_ = images("train", scale_.student_images);
+  return *student_images_;
+}
+
+const Dataset& AttributionExperiment::test_images() {
+  if (!test_images_) test_images_ = images(task_.test, scale_.test_images);
+  return *test_images_;
 }
 
 // SGD with Nesterov's momentum, one cycle up to 0.1.
@@ -118,11 +125,15 @@ TrainingOptions AttributionExperiment::gentle(int64_t epochs, int64_t seed) cons
   return options;
 }
 
+// Shifted and mirrored images, as the paper trains it: without them a teacher knows its images too well, and its maps
+// are no longer those of the objects.
 const Graph& AttributionExperiment::teacher() {
-  if (!teacher_)
-    teacher_ = trainer_(scene_network(1, 0.5, seed_), some_scenes("train", scale_.teacher_scenes),
-                        training(scale_.teacher_epochs, 0), {.kind = "attribution", .what = "teacher", .awaited = true})
-                   .graph;
+  if (teacher_) return *teacher_;
+  TrainingOptions options = training(scale_.teacher_epochs, 0);
+  options.train.augment = "standard";
+  teacher_ = trainer_(network(1, 0.5, seed_), images("train", scale_.teacher_images), options,
+                      {.kind = "attribution", .what = "teacher", .awaited = true})
+                 .graph;
   return *teacher_;
 }
 
@@ -134,9 +145,9 @@ Graph AttributionExperiment::compressed(const std::string& setting, const std::s
 }
 
 Graph AttributionExperiment::distilled(const std::string& match, int64_t seed) {
-  const Graph student = scene_network(0.25, 0.5, seed_ + 100 + static_cast<uint64_t>(seed));
+  const Graph student = network(0.25, 0.5, seed_ + 100 + static_cast<uint64_t>(seed));
   const DistillationOptions options{.match = match};
-  return distill({teacher(), student, options}, student_scenes(), training(scale_.student_epochs, seed), trainer_,
+  return distill({teacher(), student, options}, student_images(), training(scale_.student_epochs, seed), trainer_,
                  {.kind = "attribution", .what = fmt::format("distillation, {}, seed {}", match, seed)})
       .graph;
 }
@@ -144,15 +155,15 @@ Graph AttributionExperiment::distilled(const std::string& match, int64_t seed) {
 Graph AttributionExperiment::structured(const std::string& match, int64_t seed) {
   PruneOptions cut;
   cut.channels = 0.7;
-  cut.layers = {"features.14", "features.17", "features.20", "features.23"};
+  cut.layers = task_.cut;
   cut.compensate = "none";
   cut.round_to = 1;
   const Graph pruned = prune(teacher(), cut).graph;
   TrainingJob job{.kind = "attribution", .what = fmt::format("structured, {}, seed {}", match, seed)};
   const TrainingOptions finetune = gentle(scale_.filter_epochs, seed);
-  if (match == "none") return trainer_(pruned, student_scenes(), finetune, std::move(job)).graph;
+  if (match == "none") return trainer_(pruned, student_images(), finetune, std::move(job)).graph;
   const DistillationOptions options{.alpha = 0, .match = match};
-  return distill({teacher(), pruned, options}, student_scenes(), finetune, trainer_, std::move(job)).graph;
+  return distill({teacher(), pruned, options}, student_images(), finetune, trainer_, std::move(job)).graph;
 }
 
 Graph AttributionExperiment::unstructured(const std::string& match, int64_t seed) {
@@ -166,14 +177,14 @@ Graph AttributionExperiment::unstructured(const std::string& match, int64_t seed
     job.what = fmt::format("unstructured, {}, seed {}, {}", match, seed, job.what);
     return trainer_(graph, data, training, std::move(job));
   };
-  return sparsify(teacher(), true, student_scenes(), options, named).graph;
+  return sparsify(teacher(), true, student_images(), options, named).graph;
 }
 
 std::vector<AttributionFigures> AttributionExperiment::measure(const std::vector<Graph>& networks,
                                                                const std::string& map) {
   std::vector<Graph> models = {teacher()};
   models.insert(models.end(), networks.begin(), networks.end());
-  const LocalizeResult result = localize(models, test_scenes(), {.attribution = {.method = map}});
+  const LocalizeResult result = localize(models, test_images(), {.attribution = {.method = map}});
   std::vector<AttributionFigures> figures;
   for (size_t m = 1; m < models.size(); ++m) {
     const Localization& found = result.models[m];
@@ -193,11 +204,11 @@ RoarOptions AttributionExperiment::roar_options() const {
 }
 
 RoarData AttributionExperiment::roar_data() {
-  return {student_scenes(), test_scenes(), [](uint64_t seed) { return scene_network(0.5, 0, seed + 1000); }};
+  return {student_images(), test_images(), [this](uint64_t seed) { return network(0.5, 0, seed + 1000); }};
 }
 
 double AttributionExperiment::retrained() {
-  return metric_of(roar_whole(roar_data(), roar_options(), trainer_), roar_metric(student_scenes()));
+  return metric_of(roar_whole(roar_data(), roar_options(), trainer_), roar_metric(student_images()));
 }
 
 PixelRanking AttributionExperiment::ranking(const Graph& model) {
@@ -214,7 +225,7 @@ std::vector<double> AttributionExperiment::retrained_without(const std::string& 
                                                              const std::string& fill) {
   RoarOptions options = roar_options();
   options.fill = fill;
-  return roar_curve(name, ranking, roar_data(), options, trainer_).values(roar_metric(student_scenes()));
+  return roar_curve(name, ranking, roar_data(), options, trainer_).values(roar_metric(student_images()));
 }
 
 }  // namespace pare

@@ -1,9 +1,9 @@
-// The experiment of attribution-preserving compression (Park et al. 2020) on composed scenes, whose masks say which
-// pixels are the object: does a compressed network still look where the original looks?
+// The experiment of attribution-preserving compression (Park et al. 2020) on images whose masks say which pixels are
+// the object: does a compressed network still look where the original looks?
 //
-//   teacher        vgg9-bn with dropout
+//   teacher        VGG with batch norms and dropout
 //   distillation   into a quarter of the widths, from random values; soft targets, and each matching beside them
-//   structured     70 % of the filters of the last block removed by l1, fine-tuned
+//   structured     70 % of the filters of the last blocks removed by l1, fine-tuned
 //   unstructured   rounds of magnitude pruning over all convolutions, fine-tuned after each
 //
 // Every training is a run of its own (workflow/run_store.h), so that an interrupted experiment goes on where it was.
@@ -20,10 +20,24 @@
 
 namespace pare {
 
+// The images and the network.
+struct AttributionTask {
+  std::string name = "scenes";
+  std::string data = "scenes";
+  std::string test = "test";  // the split that has masks
+  std::string arch = "vgg9-bn";
+  int64_t side = 56;
+  int64_t classes = 10;
+  std::vector<std::string> cut = {"features.14", "features.17", "features.20", "features.23"};  // of their filters
+};
+// The paper's own: VGG-16 on PASCAL VOC 2012, `data` being voc:DIR. Its teacher began with ImageNet's weights; here it
+// begins with random ones.
+AttributionTask voc_task(const std::string& data);
+
 struct AttributionScale {
-  int64_t teacher_scenes = 12000;
-  int64_t student_scenes = 5000;
-  int64_t test_scenes = 1000;
+  int64_t teacher_images = 12000;  // 0: all there are
+  int64_t student_images = 5000;
+  int64_t test_images = 1000;
   int64_t teacher_epochs = 30;
   int64_t student_epochs = 30;
   int64_t filter_epochs = 30;  // of fine-tuning once filters are removed
@@ -61,15 +75,18 @@ AttributionMeans means_of(const std::vector<AttributionFigures>& seeds);
 
 class AttributionExperiment {
  public:
-  AttributionExperiment(AttributionScale scale, std::string runs, uint64_t seed, Trainer trainer);
+  // Trainings are kept below `runs`.
+  AttributionExperiment(AttributionTask task, AttributionScale scale, const std::string& runs, uint64_t seed,
+                        Trainer trainer);
 
+  const AttributionTask& task() const { return task_; }
   const AttributionScale& scale() const { return scale_; }
   const Graph& teacher();  // trained when first asked for
   // `setting` as above, `match` as DistillationOptions has it; "none": soft targets alone, or plain fine-tuning.
   Graph compressed(const std::string& setting, const std::string& match, int64_t seed);
   // Each of the networks, beside the teacher.
   std::vector<AttributionFigures> measure(const std::vector<Graph>& networks, const std::string& map);
-  // F1 of fresh classifiers: of scenes as they are, and with parts of the pixels removed that a ranking has first.
+  // F1 of fresh classifiers: of images as they are, and with parts of the pixels removed that a ranking has first.
   double retrained();
   std::vector<double> retrained_without(const std::string& name, const PixelRanking& ranking, const std::string& fill);
   PixelRanking ranking(const Graph& model);
@@ -83,15 +100,18 @@ class AttributionExperiment {
   TrainingOptions gentle(int64_t epochs, int64_t seed) const;
   RoarOptions roar_options() const;
   RoarData roar_data();
-  const Dataset& student_scenes();
-  const Dataset& test_scenes();
+  Dataset images(const std::string& split, int64_t count) const;
+  Graph network(double width, double dropout, uint64_t seed) const;
+  const Dataset& student_images();
+  const Dataset& test_images();
 
+  AttributionTask task_;
   AttributionScale scale_;
   std::string runs_;
   uint64_t seed_;
   Trainer trainer_;
   std::optional<Graph> teacher_;
-  std::optional<Dataset> student_scenes_, test_scenes_;
+  std::optional<Dataset> student_images_, test_images_;
 };
 
 }  // namespace pare

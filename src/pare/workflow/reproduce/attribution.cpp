@@ -1,8 +1,11 @@
 // Park, Yang, Hwang, Yang: Attribution Preservation in Network Compression for Reliable Network Interpretation, NeurIPS
 // 2020. Published figures are of VGG-16 and its quarter-width student on PASCAL VOC 2012, from the authors' answers to
-// the reviewers; ours are of workflow/attribution_experiment.h on scenes, so that orders compare, not values.
+// the reviewers. Ours are of workflow/attribution_experiment.h on scenes, so that orders compare, not values; with
+// --voc, of VOC too.
+#include <cmath>
 #include <map>
 
+#include "pare/core/error.h"
 #include "pare/workflow/attribution_experiment.h"
 #include "pare/workflow/reproduce/papers.h"
 
@@ -36,6 +39,9 @@ const std::vector<PublishedFigures>& published_figures() {
       {"teacher", "lrp", {{"auc", 0.853}, {"point", 0.655}}},
       {"none", "lrp", {{"auc", 0.796}, {"point", 0.534}}},
       {"sswa", "lrp", {{"auc", 0.825}, {"point", 0.641}}},
+      {"teacher", "rap", {{"auc", 0.845}, {"point", 0.695}}},
+      {"none", "rap", {{"auc", 0.809}, {"point", 0.569}}},
+      {"sswa", "rap", {{"auc", 0.835}, {"point", 0.657}}},
   };
   return list;
 }
@@ -54,7 +60,9 @@ struct MapSubject {
   bool on_request = false;  // as in TableRow
 
   bool is_teacher() const { return setting == "teacher"; }
-  std::string name() const { return is_teacher() ? "vgg9-bn" : match_name(setting, match); }
+  std::string name(const AttributionExperiment& experiment) const {
+    return is_teacher() ? experiment.task().arch : match_name(setting, match);
+  }
   std::string file() const { return is_teacher() ? setting : fmt::format("{}-{}", setting, match); }
   std::vector<Graph> networks(AttributionExperiment& experiment) const {
     if (is_teacher()) return {experiment.teacher()};
@@ -63,20 +71,33 @@ struct MapSubject {
     return all;
   }
   // One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
-  std::vector<TableRow> rows(const std::string& map) const {
+  std::vector<TableRow> rows(const AttributionExperiment& experiment, const std::string& map) const {
     const bool has_published = is_teacher() || setting == "distillation";
-    const TableRow row{
-        .table = fmt::format("{}, scenes, maps by {}", setting, map), .what = name(), .on_request = on_request};
+    const TableRow row{.table = fmt::format("{}, {}, {}, maps by {}", setting, experiment.task().name,
+                                            training(experiment.scale()), map),
+                       .what = name(experiment),
+                       .on_request = on_request};
     std::vector<TableRow> rows;
     for (const auto& metric : AttributionFigures::names()) {
       rows.push_back(row);
       rows.back().metric = metric;
-      if (has_published) rows.back().published = published(is_teacher() ? setting : match, map, metric);
+      if (!has_published) continue;
+      rows.back().published = published(is_teacher() ? setting : match, map, metric);
+      if (map == "rap" && !std::isnan(rows.back().published)) rows.back().note = "that the column is RAP is inferred";
     }
     if (seeds == 1) return rows;
     rows.push_back(row);
     rows.back().metric = "auc all, standard error";
     return rows;
+  }
+
+ private:
+  std::string training(const AttributionScale& scale) const {
+    std::string epochs = fmt::format("{}", scale.teacher_epochs);
+    if (setting == "distillation") epochs += fmt::format(" + {}", scale.student_epochs);
+    if (setting == "structured") epochs += fmt::format(" + {}", scale.filter_epochs);
+    if (setting == "unstructured") epochs += fmt::format(" + {} x {}", scale.rounds, scale.round_epochs);
+    return fmt::format("{} epochs{}", epochs, seeds > 1 ? fmt::format(", {} seeds", seeds) : "");
   }
 };
 
@@ -85,8 +106,10 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
                   const std::string& map) {
   std::vector<TableRow> rows;
   for (const auto& subject : subjects)
-    for (auto& row : subject.rows(map)) rows.push_back(std::move(row));
+    for (auto& row : subject.rows(experiment, map)) rows.push_back(std::move(row));
   table.rows(std::move(rows), [&] {
+    if (experiment.task().data.empty())
+      throw Error(ErrorKind::file, experiment.task().name, "needs --voc voc:DIR, the directory of VOCdevkit");
     std::vector<Graph> networks;
     for (const auto& subject : subjects)
       for (auto& network : subject.networks(experiment)) networks.push_back(std::move(network));
@@ -105,7 +128,8 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
 
 // F1 of classifiers that never see what the maps call relevant; the networks are kept for pare explain and localize.
 void roar_table(Reproduction& table, AttributionExperiment& experiment, const std::string& fill) {
-  const TableRow row{.table = fmt::format("remove and retrain, scenes, distilled students, {}",
+  const TableRow row{.table = fmt::format("remove and retrain, {}, distilled students, {} epochs, {}",
+                                          experiment.task().name, experiment.scale().roar_epochs,
                                           fill == "mean" ? "mean colour" : "filled from the neighbours"),
                      .metric = "f1",
                      .on_request = table.options().scale == "small"};
@@ -121,7 +145,7 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment, const st
   whole.what = "nothing removed";
   table.row(whole, [&] { return experiment.retrained(); });
   for (const MapSubject& subject : {MapSubject{"teacher", "none"}, {"distillation", "none"}, {"distillation", "sswa"}})
-    add("by maps of " + subject.name(), [&] {
+    add("by maps of " + subject.name(experiment), [&] {
       const Graph model = subject.networks(experiment).front();
       save_model(model, table.run().path / (subject.file() + ".onnx"), {.force = true});
       return experiment.ranking(model);
@@ -130,12 +154,12 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment, const st
   add("random pixels", [&] { return experiment.random_ranking("pixels"); });
 }
 
-}  // namespace
-
-void reproduce_attribution(Reproduction& table) {
+void scenes_tables(Reproduction& table) {
   const ReproduceOptions& options = table.options();
-  const AttributionScale scale = attribution_scale(options.scale);
-  AttributionExperiment experiment(scale, options.runs, options.seed, table.trainer());
+  AttributionScale scale = attribution_scale(options.scale);
+  if (options.seeds < 0) throw Error(ErrorKind::usage, "--seeds", "expected 0 or more, found {}", options.seeds);
+  if (options.seeds > 0) scale.seeds = scale.pruning_seeds = options.seeds;
+  AttributionExperiment experiment({}, scale, options.runs, options.seed, table.trainer());
   std::vector<MapSubject> distilled = {{"teacher", "none"}};
   for (const char* match : kMatches) distilled.push_back({"distillation", match, scale.seeds});
   // Row by row, so that processes can train at once; by the other maps, of networks that are there then, together.
@@ -146,6 +170,30 @@ void reproduce_attribution(Reproduction& table) {
     for (const char* match : kMatches)
       add_subjects(table, experiment, {{setting, match, scale.pruning_seeds}}, "gradcam");
   for (const char* map : {"ebp", "lrp", "rap"}) add_subjects(table, experiment, distilled, map);
+}
+
+// The paper's own networks, data and epochs; weeks on a small machine.
+void voc_tables(Reproduction& table) {
+  const ReproduceOptions& options = table.options();
+  AttributionScale scale = attribution_scale("full");
+  scale.teacher_images = scale.student_images = scale.test_images = 0;
+  scale.teacher_epochs = 60;
+  scale.student_epochs = 350;
+  AttributionExperiment experiment(voc_task(options.voc), scale, options.runs, options.seed, table.trainer());
+  for (const char* map : {"gradcam", "ebp", "lrp", "rap"})
+    for (const char* match : {"teacher", "none", "ewa", "swa", "sswa"}) {
+      const bool is_teacher = std::string_view(match) == "teacher";
+      MapSubject subject{is_teacher ? "teacher" : "distillation", is_teacher ? "none" : match};
+      if (!is_teacher) subject.seeds = scale.seeds;
+      add_subjects(table, experiment, {subject}, map);
+    }
+}
+
+}  // namespace
+
+void reproduce_attribution(Reproduction& table) {
+  scenes_tables(table);
+  voc_tables(table);
 }
 
 }  // namespace pare

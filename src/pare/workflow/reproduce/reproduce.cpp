@@ -35,8 +35,11 @@ void ReproduceOptions::describe(OptionVisitor& options) {
                 {"toy", "small", "full"});
   options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
   options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, a directory a class");
+  options.field("voc", voc, "voc:DIR of PASCAL VOC 2012 (the directory of VOCdevkit)");
+  options.field("seeds", seeds, "attribution: means over so many seeds (0: as many as the scale has)");
   options.field("tables", tables, "only the tables whose name this glob matches, also those that take long");
   options.field("fresh", fresh, "measure every row anew");
+  options.field("list", list, "measure nothing: the rows there are, with what was measured before");
 }
 
 namespace {
@@ -51,15 +54,19 @@ Trainer Reproduction::sharing(Trainer trainer) const {
                                               TrainingJob job) {
     const ThreadsRestored after;
     if (job.awaited && options_.threads > 0) at::set_num_threads(options_.threads);
-    if (!job.awaited && may_leave_) job.waits = [] { throw TrainedElsewhere(); };
+    if (!job.awaited && pass_ == Pass::at_once) job.waits = [] { throw TrainedElsewhere(); };
     return trainer(graph, data, options, std::move(job));
   };
 }
 
 Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer)
     : options_(options), trainer_(sharing(std::move(trainer))) {
-  const nlohmann::json definition = {
+  nlohmann::json definition = {
       {"paper", paper}, {"scale", options.scale}, {"seed", options.seed}, {"version", kVersion}};
+  // Rows measured on other files are other rows.
+  for (const auto& [name, place] :
+       {std::pair("checkpoints", &options.checkpoints), {"imagenet", &options.imagenet}, {"voc", &options.voc}})
+    if (!place->empty()) definition[name] = *place;
   run_ = open_run(options.runs, "reproduce-" + paper, definition);
   if (!options.fresh) return;
   for (const auto& entry : fs::directory_iterator(run_.path))
@@ -67,24 +74,22 @@ Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& opt
 }
 
 void Reproduction::measure_free(const std::function<void(Reproduction&)>& paper) {
-  only_free_ = true;
-  const auto pass = [&](bool patient) {
-    patient_ = patient;
-    left_ = measured_ = false;
-    done_.clear();
-    paper(*this);
-  };
-  do pass(false);
+  do go_through(paper, Pass::at_once);
   while (left_ && measured_);
-  if (left_) pass(true);
-  only_free_ = false;
-  patient_ = true;
+  if (left_) go_through(paper, Pass::free);
 }
 
 void Reproduction::measure_all(const std::function<void(Reproduction&)>& paper) {
   measure_free(paper);
+  go_through(paper, Pass::all);
+}
+
+void Reproduction::go_through(const std::function<void(Reproduction&)>& paper, Pass pass) {
+  pass_ = pass;
+  left_ = measured_ = false;
   done_.clear();
   paper(*this);
+  pass_ = Pass::all;
 }
 
 void Reproduction::row(TableRow row, const std::function<double()>& measure) {
@@ -105,8 +110,8 @@ void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vec
   done_.insert(done_.end(), known.begin(), known.end());
 }
 
-bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) const {
-  if (restore(rows)) return true;
+bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) {
+  if (restore(rows) || options_.list) return true;
   const TableRow& first = rows.front();
   if (first.on_request && options_.tables.empty()) {
     for (auto& row : rows) row.note = fmt::format("left out, it takes long: --tables '{}' asks for it", first.table);
@@ -117,17 +122,15 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   const auto wait = [&] {
     if (options_.on_wait) options_.on_wait(first);
   };
-  const auto claim = only_free_ ? FileLock::try_take(lock, part) : FileLock::take(lock, part, wait, {});
+  const auto claim = pass_ == Pass::all ? FileLock::take(lock, part, wait, {}) : FileLock::try_take(lock, part);
   if (!claim) return false;
   if (restore(rows)) return true;
   const auto start = std::chrono::steady_clock::now();
   std::vector<double> figures(rows.size(), kNoFigure);
   bool measured = true;
-  may_leave_ = !patient_;
   try {
     figures = measure();
   } catch (const TrainedElsewhere&) {
-    may_leave_ = false;
     left_ = true;
     return false;
   } catch (const Error& error) {
@@ -136,7 +139,6 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
     const std::string why = error.what();
     for (auto& row : rows) row.note = fmt::format("left out: {}", why.substr(0, why.find('\n')));
   }
-  may_leave_ = false;
   measured_ = true;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (size_t i = 0; i < rows.size(); ++i) {

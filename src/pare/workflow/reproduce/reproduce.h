@@ -51,8 +51,11 @@ struct ReproduceOptions {
   std::string runs = "runs";
   std::string checkpoints;  // directory of published checkpoints; empty: the usual places
   std::string imagenet;     // folder:DIR of ImageNet's validation images
+  std::string voc;          // voc:DIR of PASCAL VOC's development kit
+  int64_t seeds = 0;        // of attribution's means; 0: as the scale has it
   std::string tables;       // glob: only tables with such a name
   bool fresh = false;       // measure every row anew
+  bool list = false;        // measure nothing: what rows there are, and the figures of those that were measured
   int threads = 0;          // of all processes together (0: there is one)
   uint64_t seed = 0;
   std::function<void(const TableRow&)> on_row;
@@ -133,20 +136,24 @@ class Reproduction {
   const RunDirectory& run() const { return run_; }
 
  private:
+  enum class Pass {
+    at_once,  // without rows that another process is at, or that need a network which another is training
+    free,     // without rows that another process is at
+    all,
+  };
+  void go_through(const std::function<void(Reproduction&)>& paper, Pass pass);
   std::filesystem::path stored(const TableRow& row) const;
   // False: another process is at them, and this one does not wait.
-  bool fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) const;
+  bool fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure);
   bool restore(std::vector<TableRow>& rows) const;
   Trainer sharing(Trainer trainer) const;
 
   ReproduceOptions options_;
   Trainer trainer_;
   RunDirectory run_;
-  bool only_free_ = false;                                        // leave rows that another process is at,
-  bool patient_ = true;                                           // or that need what another process is training
-  mutable bool may_leave_ = false;                                // a row is being measured that may be left so
-  mutable bool left_ = false;                                     // one was left for the latter
-  mutable bool measured_ = false;                                 // one was measured
+  Pass pass_ = Pass::all;
+  bool left_ = false;      // in this pass, for a network that another process trains
+  bool measured_ = false;  // in this pass
   std::map<std::filesystem::path, std::vector<TableRow>> known_;  // rows of one measurement, by the file of the first
   std::vector<TableRow> done_;
   std::map<std::string, std::unique_ptr<Dataset>> data_;

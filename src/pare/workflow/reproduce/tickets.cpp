@@ -4,6 +4,7 @@
 // could check.
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -66,6 +67,8 @@ std::vector<SparsifyOptions> each_sparsity(const char* method, const std::vector
 struct SparsityFigures {
   double l0 = kNoFigure, magnitude = kNoFigure, gmp = kNoFigure, cs = kNoFigure;
 };
+constexpr SparsityFigures kVggSparsity = {0.320, 0.975, 0.980, 0.996};
+constexpr SparsityFigures kResNetSparsity = {0.318, 0.755, 0.860, 0.893};
 
 // A network, its data, and how long it trains: some epochs, then fine-tuning with the mask fixed.
 struct TicketSubject {
@@ -93,7 +96,8 @@ class HighestSparsity {
   HighestSparsity(Reproduction& table, const TicketSubject& subject)
       : table_(table), subject_(subject), data_([&] { return training_data(subject_.plan); }) {}
 
-  void rows(const std::vector<Sweep>& sweeps) {
+  // `note` stands beside figures that are of another network.
+  void rows(const std::vector<Sweep>& sweeps, const std::string& note = "") {
     table_.row({.table = subject_.title(), .what = "dense", .on_request = subject_.on_request}, [&] {
       return mean([&](uint64_t seed) { return Found{0, dense_accuracy(seed)}; }).accuracy;
     });
@@ -102,8 +106,10 @@ class HighestSparsity {
                          .what = sweep.what,
                          .metric = "sparsity",
                          .published = sweep.published,
+                         .note = std::isnan(sweep.published) ? "" : note,
                          .on_request = subject_.on_request};
       TableRow beside = row;
+      beside.note.clear();
       beside.metric = "top1";
       beside.published = kNoFigure;
       table_.rows({row, beside}, [&] {
@@ -111,6 +117,19 @@ class HighestSparsity {
         const Found found = mean([&](uint64_t seed) { return highest(sweep, seed, start); });
         return std::vector<double>{found.sparsity, found.accuracy};
       });
+    }
+  }
+
+  // A mask that ends hard, and one that never hardens, both cut to one sparsity by their logits.
+  void ablation(double sparsity) {
+    for (const double beta : {200.0, 1.0}) {
+      SparsifyOptions setting = continuous(-0.2, subject_.mask_rate);
+      setting.sparsity = sparsity;
+      setting.beta_final = beta;
+      table_.row({.table = subject_.title(),
+                  .what = fmt::format("continuous sparsification, exactly {:.0f} %, beta {}", 100 * sparsity,
+                                      beta > 1 ? "up to 200" : "fixed at 1")},
+                 [&] { return mean([&](uint64_t seed) { return run(setting, seed); }).accuracy; });
     }
   }
 
@@ -249,6 +268,13 @@ TicketSubject resnet(const Reproduction& table) {
   return subject;
 }
 
+TicketSubject vgg(const Reproduction& table) {
+  TicketSubject subject = resnet(table);
+  subject.plan.arch = "vgg16-bn";
+  subject.on_request = table.options().scale != "full";  // days
+  return subject;
+}
+
 // Accuracy of every candidate against its sparsity, and the epochs until its mask was known, as tickets-METHOD.json;
 // tickets.svg has the curves of all methods so far.
 void save_curve(const Reproduction& table, const std::string& method, const TicketSearch& search) {
@@ -309,6 +335,36 @@ void ticket_rows(Reproduction& table, const char* method, const char* what, cons
   });
 }
 
+// Iterative pruning that never goes back: each round trains on from the last.
+void continued_rows(Reproduction& table) {
+  const TicketSubject subject = convnet(table);
+  TableRow row{.table = fmt::format("no rewinding: {}, {} images of {}, {} epochs a round", subject.plan.arch,
+                                    subject.plan.limit, subject.plan.data, subject.plan.training.train.epochs),
+               .what = "IMP-continued: sparsest round that matches the dense network",
+               .on_request = table.options().scale == "small"};
+  std::vector<TableRow> rows;
+  for (const char* metric : {"dense", "sparsity", "top1", "epochs of search"}) {
+    rows.push_back(row);
+    rows.back().metric = metric;
+  }
+  table.rows(rows, [&] {
+    const Dataset data = training_data(subject.plan);
+    const DataChoice test{.data = subject.plan.data, .limit = subject.test};
+    SparsifyOptions options;
+    options.method = "imp-continued";
+    options.rounds = table.at_scale<int64_t>(3, 14, 20);
+    options.training = table.training(subject.plan);
+    const SparsifyResult result = sparsify(table.untrained(subject.plan, data), false, data, options, table.trainer());
+    std::vector<double> best = {table.accuracy(*result.dense, test), 0, kNoFigure, kNoFigure};
+    for (const auto& round : result.rounds) {
+      const double accuracy = table.accuracy(round.graph, test);
+      if (accuracy >= best[0] && round.sparsity.over_masked() > best[1])
+        best = {best[0], round.sparsity.over_masked(), accuracy, static_cast<double>(round.epochs)};
+    }
+    return best;
+  });
+}
+
 void ticket_table(Reproduction& table) {
   SparsifyOptions rounds;
   rounds.rounds = table.at_scale<int64_t>(3, 14, 20);
@@ -322,18 +378,22 @@ void ticket_table(Reproduction& table) {
 
 void reproduce_tickets(Reproduction& table) {
   const TicketSubject mlp = perceptron(table);
-  HighestSparsity(table, mlp).rows(sweeps(table, mlp, {}, false, true));
+  HighestSparsity perceptrons(table, mlp);
+  perceptrons.rows(sweeps(table, mlp, {}, false, true));
+  perceptrons.ablation(0.98);
   const TicketSubject small = convnet(table);
   ticket_table(table);  // its searches take longest
-  HighestSparsity(table, small).rows(sweeps(table, small, {0.320, 0.975, 0.980, 0.996}, true, true));
+  continued_rows(table);
+  HighestSparsity(table, small).rows(sweeps(table, small, kVggSparsity, true, true), "published: VGG-16, CIFAR-10");
   const TicketSubject deep = resnet(table);
-  std::vector<Sweep> chosen = sweeps(table, deep, {0.318, 0.755, 0.860, 0.893}, false, false);
-  // A short training holds far less than the small networks do: the sweeps begin lower, and L0 is left to a machine
-  // with more time.
+  std::vector<Sweep> chosen = sweeps(table, deep, kResNetSparsity, false, true);
+  // A short training holds far less than the small networks do: the sweeps begin lower.
   chosen[0].settings = each_sparsity("magnitude", {0.5, 0.7, 0.8, 0.9});
   chosen[1].settings = each_sparsity("gmp", {0.5, 0.7, 0.8, 0.9});
   chosen[2].settings = each({0.0, -0.05, -0.1}, continuous, deep.mask_rate);
   HighestSparsity(table, deep).rows(chosen);
+  const TicketSubject wide = vgg(table);
+  HighestSparsity(table, wide).rows(sweeps(table, wide, kVggSparsity, true, true));
 }
 
 }  // namespace pare
