@@ -18,6 +18,7 @@ speed() {
   node -e 'const [line] = require("fs").readFileSync(0, "utf8").split("\n"); console.log(JSON.parse(line).images_per_second)' <"$(ls -t "$scratch"/runs/*/log.jsonl | head -1)"
 }
 
+printf '%d rounds in turns; training images a second, medians\n' "$rounds"
 printf '%-12s %7s %12s %12s %7s\n' model threads dense cs cost
 for net in "lenet-5 fashion-mnist 64 6400" "resnet20 cifar10 128 1280"; do
   read -r arch data batch images <<<"$net"
