@@ -195,6 +195,26 @@ TEST_F(ReproduceTest, RowsWhoseNetworkIsTrainedElsewhereComeLast) {
   EXPECT_EQ(with.done()[0].what, "trained");
 }
 
+// A pair whose first network another process trains: the second is trained at once, not when the first is there.
+TEST_F(ReproduceTest, OfSeveralNetworksTheFreeOnesAreTrained) {
+  std::vector<uint64_t> asked;
+  const Trainer trainer = [&](const Graph& graph, const Dataset&, const TrainingOptions& options,
+                              const TrainingJob& job) {
+    asked.push_back(options.train.seed);
+    if (options.train.seed == 0 && job.waits) job.waits();
+    return TrainingOutcome{.graph = graph};
+  };
+  Reproduction with("test", options_, trainer);
+  std::vector<TrainingPlan> pair(2, {.arch = "lenet-300-100", .data = "fashion-mnist", .limit = 4});
+  pair[1].seed = 1;
+  with.measure_all([&](Reproduction& table) {
+    table.row({.table = "t", .what = "pair"}, [&] { return static_cast<double>(table.train_each(pair).size()); });
+  });
+  if (!with.done().at(0).note.empty()) GTEST_SKIP() << with.done()[0].note;
+  EXPECT_EQ(with.done()[0].ours, 2);
+  EXPECT_EQ(asked, (std::vector<uint64_t>{0, 1, 0, 1}));
+}
+
 TEST_F(ReproduceTest, AFigureThatIsNoneIsKeptAsWell) {
   int measured = 0;
   for (int i = 0; i < 2; ++i) {

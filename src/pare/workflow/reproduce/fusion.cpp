@@ -70,10 +70,12 @@ class Parents {
   }
 
   std::vector<Graph> first(size_t count) {
+    std::vector<TrainingPlan> missing;
     for (size_t i = graphs_.size(); i < count; ++i) {
-      plan_.seed = i;
-      graphs_.push_back(table_.train(plan_));
+      missing.push_back(plan_);
+      missing.back().seed = i;
     }
+    for (auto& graph : table_.train_each(missing)) graphs_.push_back(std::move(graph));
     return {graphs_.begin(), graphs_.begin() + static_cast<std::ptrdiff_t>(count)};
   }
 

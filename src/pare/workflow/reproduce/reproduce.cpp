@@ -195,6 +195,18 @@ Dataset training_data(const TrainingPlan& plan) {
 
 Graph Reproduction::train(const TrainingPlan& plan) const { return train(plan, training_data(plan)); }
 
+std::vector<Graph> Reproduction::train_each(const std::vector<TrainingPlan>& plans) const {
+  std::vector<Graph> graphs;
+  for (const auto& plan : plans) {
+    try {
+      graphs.push_back(train(plan));
+    } catch (const TrainedElsewhere&) {  // said below
+    }
+  }
+  if (graphs.size() < plans.size()) throw TrainedElsewhere();
+  return graphs;
+}
+
 Graph Reproduction::untrained(const TrainingPlan& plan, const Dataset& data) const {
   ModelOptions model = plan.model;
   model.arch = plan.arch;

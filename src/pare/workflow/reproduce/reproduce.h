@@ -120,6 +120,8 @@ class Reproduction {
   // The path of a published checkpoint by its file name. Error{file} with the places looked in.
   std::filesystem::path checkpoint(const std::string& name) const;
   Graph train(const TrainingPlan& plan) const;
+  // One of each. Where another process is training one of them, the others are trained before the row is left for it.
+  std::vector<Graph> train_each(const std::vector<TrainingPlan>& plans) const;
   // The plan's network on other data: a part of its data set, say.
   Graph train(const TrainingPlan& plan, const Dataset& data) const;
   // What these put together: the plan's network before training, and its options filled in.
