@@ -9,17 +9,19 @@
 
 namespace pare::cli {
 
-struct DriftMetric {
-  int64_t images = 0;  // of the test split; 0: not asked for
-
+class DriftMetric {
+ public:
   void describe(OptionVisitor& options);
   // Error{usage} without data, Error{file} without test images, Error{shape} for a model without maps: before any work
-  // is done.
-  void check(const Graph& original, const DataChoice& data) const;
+  // is done. Loads the images that report() shows.
+  void check(const Graph& original, const DataChoice& data);
   // Prints it, and adds "attribution_drift" to the document and the cosine to its "after", where reports look for it;
   // nothing where it is not asked for.
-  void report(Session& session, const Graph& original, const Graph& compressed, const DataChoice& data,
-              nlohmann::json& document) const;
+  void report(Session& session, const Graph& original, const Graph& compressed, nlohmann::json& document) const;
+
+ private:
+  int64_t images_ = 0;  // of the test split; 0: not asked for
+  Dataset shown_;
 };
 
 }  // namespace pare::cli

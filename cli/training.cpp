@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "input.h"
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
 
@@ -75,8 +76,7 @@ TrainingInput load_for_training(Session& session, const std::string& path, Model
     if (options.image.empty()) options.image = {one.channels(), one.height(), one.width()};
     if (options.classes == ModelOptions{}.classes) options.classes = static_cast<int64_t>(one.classes.size());
   }
-  Model model = load_model(path, options, static_cast<uint64_t>(session.common.seed));
-  for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
+  Model model = read_model(session, path, options);
   Dataset images = choice.load(model.graph);
   return {std::move(model), std::move(images)};
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "command.h"
+#include "input.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
 #include "pare/workflow/benchmark.h"
@@ -67,13 +68,10 @@ class Bench : public Command {
 
   nlohmann::json run(Session& session) override {
     if (batch_ < 1 || rounds_ < 1) throw Error(ErrorKind::usage, "--batch/--rounds", "expected at least 1");
-    std::vector<Graph> graphs;
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     std::vector<TimedRun> runs;
-    const auto seed = static_cast<uint64_t>(session.common.seed);
-    for (const auto& path : models_) {
-      graphs.push_back(load_model(path, model_options_, seed).graph);
-      runs.push_back(timed_run(graphs.back(), batch_, seed));
-    }
+    for (const auto& graph : graphs)
+      runs.push_back(timed_run(graph, batch_, static_cast<uint64_t>(session.common.seed)));
     Peer peer = start_peer(session, graphs);
     std::vector<Latency> latencies;
     try {

@@ -1,4 +1,5 @@
 #include "command.h"
+#include "input.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
@@ -26,8 +27,7 @@ class Convert : public Command {
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
     check_output(output_, session.common.force);
-    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    Model model = read_model(session, model_, model_options_);
     Pipeline pipeline;
     if (fold_) model.graph = pipeline.run("fold_batch_norm", fold_batch_norm, model.graph);
     const auto notes =

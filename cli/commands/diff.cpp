@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "command.h"
+#include "input.h"
 #include "pare/analysis/cost.h"
 #include "pare/analysis/graph_diff.h"
 #include "pare/core/error.h"
@@ -38,8 +39,8 @@ class Diff : public Command {
     if (samples_ < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more, found {}", samples_);
     if (!html_.empty()) check_writable(html_, session.common.force);
     const auto seed = static_cast<uint64_t>(session.common.seed);
-    const Graph a = load_model(a_, model_options_, seed).graph;
-    const Graph b = load_model(b_, model_options_, seed).graph;
+    const Graph a = read_model(session, a_, model_options_).graph;
+    const Graph b = read_model(session, b_, model_options_).graph;
     const GraphDiff diff = diff_graphs(a, b);
     std::string problem;
     const auto outputs = output_distances(a, b, seed, problem);

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "drift.h"
+#include "input.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
@@ -61,7 +62,7 @@ class Distill : public Command {
     if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, teacher.graph, outcome, seconds.count());
-    drift_.report(session, teacher.graph, outcome.graph, data_, document);
+    drift_.report(session, teacher.graph, outcome.graph, document);
     return document;
   }
 
@@ -71,8 +72,7 @@ class Distill : public Command {
     ModelOptions options = model_options_;
     options.arch = teacher_arch_;
     options.width = teacher_width_;
-    Model model = load_model(teacher_, options, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}: {}\n", teacher_, note);
+    Model model = read_model(session, teacher_, options);
     if (data_.mean.empty()) data_.mean = stored_values(model.graph, "pare.mean");
     if (data_.std.empty()) data_.std = stored_values(model.graph, "pare.std");
     return model;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "command.h"
+#include "input.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"
@@ -30,16 +31,9 @@ class Eval : public Command {
 
   nlohmann::json run(Session& session) override {
     if (batch_ < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch_);
-    std::vector<Graph> graphs;
-    for (const auto& path : models_) {
-      Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
-      for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-      graphs.push_back(std::move(model.graph));
-    }
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const Dataset data = data_.load(graphs.front());
-    for (size_t m = 0; m < graphs.size(); ++m)
-      for (const auto& note : normalization_notes(graphs[m], data.mean, data.std))
-        session.say("note: {}: {}\n", models_[m], note);
+    say_normalization(session, models_, graphs, data.mean, data.std);
     const std::vector<std::string> all = metric_names(data.multi_label());
     if (metrics_.empty()) metrics_ = all;
     for (const auto& metric : metrics_)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "command.h"
+#include "input.h"
 #include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/workflow/data_options.h"
@@ -44,10 +45,9 @@ class Explain : public Command {
       throw Error(ErrorKind::usage, "explain", "give either image files or --data");
     check_directory(session);
     attribution_.seed = static_cast<uint64_t>(session.common.seed);
-    const Model model = load(session, model_);
-    std::vector<Graph> others;
-    for (const auto& path : compare_) others.push_back(load(session, path).graph);
-    ExplainInput input = subjects(model.graph);
+    const Graph model = read_model(session, model_, model_options_).graph;
+    const std::vector<Graph> others = read_models(session, compare_, model_options_);
+    ExplainInput input = subjects(model);
     check_others(session, others, input);
     if (!class_.empty()) {
       const int64_t wanted = find_class(class_, input.class_names);
@@ -56,7 +56,7 @@ class Explain : public Command {
     std::error_code failed;
     fs::create_directories(output_, failed);
     if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
-    return write(session, model.graph, others, input);
+    return write(session, model, others, input);
   }
 
  private:
@@ -66,12 +66,6 @@ class Explain : public Command {
       throw Error(ErrorKind::file, output_, "is not a directory");
     if (!session.common.force && fs::is_directory(output_, ignored) && !fs::is_empty(output_, ignored))
       throw Error(ErrorKind::usage, output_, "is not empty; give --force to write into it");
-  }
-
-  Model load(Session& session, const std::string& path) const {
-    Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-    return model;
   }
 
   ExplainInput subjects(const Graph& model) const {
@@ -92,9 +86,8 @@ class Explain : public Command {
       } catch (const Error& error) {
         throw Error(error.kind(), compare_[i], "{}: {}", error.where(), error.message());
       }
-      for (const auto& note : normalization_notes(others[i], input.mean, input.std))
-        session.say("note: {}: {}\n", compare_[i], note);
     }
+    say_normalization(session, compare_, others, input.mean, input.std);
   }
 
   nlohmann::json write(Session& session, const Graph& model, const std::vector<Graph>& others,

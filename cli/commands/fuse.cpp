@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "drift.h"
+#include "input.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
@@ -39,12 +40,7 @@ class Fuse : public Command {
     run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
     run_.fuse.ranks = &session.ranks;
     choose_target();
-    std::vector<Graph> graphs;
-    for (const auto& path : models_) {
-      Model model = load_model(path, model_options_, run_.fuse.seed);
-      for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-      graphs.push_back(std::move(model.graph));
-    }
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const auto reference = static_cast<size_t>(std::max<int64_t>(run_.fuse.reference, 0));
     if (reference < graphs.size()) drift_.check(graphs[reference], run_.data);
     Progress bar("evaluating", session.common.verbosity());
@@ -54,7 +50,7 @@ class Fuse : public Command {
     if (!session.ranks.main()) return {};
     nlohmann::json result = report(session, graphs, done);
     result["plans"] = plan_images(session, done.result);
-    drift_.report(session, graphs.at(reference), done.result.fused, run_.data, result);
+    drift_.report(session, graphs.at(reference), done.result.fused, result);
     return result;
   }
 

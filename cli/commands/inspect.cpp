@@ -1,6 +1,7 @@
 #include <set>
 
 #include "command.h"
+#include "input.h"
 #include "pare/analysis/channels.h"
 #include "pare/analysis/cost.h"
 #include "pare/workflow/model.h"
@@ -22,8 +23,7 @@ class Inspect : public Command {
   }
 
   nlohmann::json run(Session& session) override {
-    const Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    const Model model = read_model(session, model_, model_options_);
     const ChannelMap map = analyze_channels(model.graph, model_options_.shapes());
     const ModelCost cost = cost_of(model.graph, map.shapes);
     const auto groups = groups_json(model.graph, map);

@@ -1,5 +1,6 @@
 #include "pare/workflow/localize.h"
 #include "command.h"
+#include "input.h"
 #include "metrics.h"
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"
@@ -28,16 +29,9 @@ class Localize : public Command {
   nlohmann::json run(Session& session) override {
     if (batch_ < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch_);
     attribution_.seed = static_cast<uint64_t>(session.common.seed);
-    std::vector<Graph> graphs;
-    for (const auto& path : models_) {
-      Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
-      for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-      graphs.push_back(std::move(model.graph));
-    }
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const Dataset data = data_.load(graphs.front());
-    for (size_t m = 0; m < graphs.size(); ++m)
-      for (const auto& note : normalization_notes(graphs[m], data.mean, data.std))
-        session.say("note: {}: {}\n", models_[m], note);
+    say_normalization(session, models_, graphs, data.mean, data.std);
     Progress bar("localizing", session.common.verbosity());
     const LocalizeResult result = localize(graphs, data,
                                            {.attribution = attribution_,
@@ -52,19 +46,22 @@ class Localize : public Command {
   static std::string number(double value) { return fmt::format("{:.4f}", value); }
 
   nlohmann::json report(Session& session, const Dataset& data, const LocalizeResult& result) const {
-    Table table({"model", "map", "f1", "auc", "point", "auc all", "point all", "mass", "rank", "cosine", "spearman"});
+    Table table({"model", "map", "f1", "auc", "point", "auc all", "point all", "auc first", "point first", "mass",
+                 "rank", "cosine", "spearman"});
     auto list = nlohmann::json::array();
     for (size_t m = 0; m < result.models.size(); ++m) {
       const Localization& l = result.models[m];
       table.add({models_[m], number(l.classification.sample_precision), number(l.classification.f1),
                  number(l.predicted.auc.mean()), number(l.predicted.point.mean()), number(l.present.auc.mean()),
-                 number(l.present.point.mean()), number(l.present.mass.mean()), number(l.present.rank.mean()),
-                 number(l.cosine.mean()), number(l.rank_correlation.mean())});
+                 number(l.present.point.mean()), number(l.shared.auc.mean()), number(l.shared.point.mean()),
+                 number(l.present.mass.mean()), number(l.present.rank.mean()), number(l.cosine.mean()),
+                 number(l.rank_correlation.mean())});
       nlohmann::json entry = {{"model", models_[m]},
                               {"layer", l.layer},
                               {"metrics", metrics_json(metrics_of(l.classification))},
                               {"predicted", pairs(l.predicted)},
                               {"present", pairs(l.present)},
+                              {"predicted_by_first", pairs(l.shared)},
                               {"cosine", l.cosine.mean()},
                               {"rank_correlation", l.rank_correlation.mean()}};
       if (l.conservation_error.counted > 0) entry["conservation_error"] = l.conservation_error.mean();
@@ -78,8 +75,8 @@ class Localize : public Command {
                   attribution_.method, result.models.front().layer, with_commas(result.pairs),
                   with_commas(result.samples), result.seconds);
     session.print(
-        "auc and point: classes present and predicted; all: every class present; cosine and spearman: to the "
-        "first model's maps\n");
+        "auc and point: classes present and predicted; all: every class present; first: those that the first model "
+        "predicts, the same for all; cosine and spearman: to the first model's maps\n");
     for (size_t m = 0; m < result.models.size(); ++m)
       if (const auto& error = result.models[m].conservation_error; error.counted > 0)
         session.print("{}: relevance is conserved to {:.2g} in the mean\n", models_[m], error.mean());

@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "drift.h"
+#include "input.h"
 #include "metrics.h"
 #include "output.h"
 #include "pare/core/error.h"
@@ -51,8 +52,7 @@ class Prune : public Command {
       throw Error(ErrorKind::usage, "-o", "name the file to write with -o, or the plot with --scan");
     if (!output_.empty()) check_output(output_, session.common.force);
     if (!scan_.empty()) check_writable(scan_, session.common.force);
-    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    Model model = read_model(session, model_, model_options_);
     prune_.seed = static_cast<uint64_t>(session.common.seed);
     prune_.ranks = &session.ranks;
     Progress bar("pruning", session.common.verbosity());
@@ -112,7 +112,7 @@ class Prune : public Command {
                                  {"method", result.method_seconds},
                                  {"images", result.image_seconds},
                                  {"loading", model.seconds}}}};
-    drift_.report(session, model.graph, result.graph, prune_.data, document);
+    drift_.report(session, model.graph, result.graph, document);
     return document;
   }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "command.h"
+#include "input.h"
 #include "metrics.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
@@ -36,21 +37,16 @@ class RoarCommand : public Command {
     if (!plot_.empty()) check_writable(plot_, session.common.force);
     const auto seed = static_cast<uint64_t>(session.common.seed);
     options_.attribution.seed = options_.training.train.seed = seed;
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     std::vector<std::pair<std::string, Graph>> models;
-    for (const auto& path : models_) {
-      Model model = load_model(path, model_options_, seed);
-      for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-      models.emplace_back(path, std::move(model.graph));
-    }
+    for (size_t i = 0; i < graphs.size(); ++i) models.emplace_back(models_[i], graphs[i]);
     DataChoice choice = data_;
     choice.split = "train";
-    const Dataset train = choice.load(models.front().second);
-    for (const auto& [path, model] : models)
-      for (const auto& note : normalization_notes(model, train.mean, train.std))
-        session.say("note: {}: {}\n", path, note);
+    const Dataset train = choice.load(graphs.front());
+    say_normalization(session, models_, graphs, train.mean, train.std);
     choice.split = "test";
     choice.limit = 0;
-    const Dataset test = choice.load(models.front().second);
+    const Dataset test = choice.load(graphs.front());
     const auto classifier = [&](uint64_t own_seed) { return fresh(train, own_seed); };
     const RoarResult result = roar(models, {train, test, classifier}, options_, trainer_with_feedback(session));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "command.h"
+#include "input.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image.h"
@@ -38,8 +39,7 @@ class Run : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name a directory for the outputs");
     if (random_ == !inputs_.empty())
       throw Error(ErrorKind::usage, "--input", "give --input FILE for each input, or --random");
-    Model model = load_model(model_, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}\n", note);
+    Model model = read_model(session, model_, model_options_);
     const auto tensors =
         random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed)) : read_inputs(model.graph);
     const at::NoGradGuard no_grad;

@@ -53,7 +53,7 @@ class Sparsify : public Command {
     if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, model.graph, result, seconds.count());
-    drift_.report(session, result.dense ? *result.dense : model.graph, result.graph, data_, document);
+    drift_.report(session, result.dense ? *result.dense : model.graph, result.graph, document);
     return document;
   }
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "command.h"
+#include "input.h"
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/workflow/compare.h"
@@ -32,7 +33,8 @@ class Verify : public Command {
                   models_.size());
     const Tolerance tolerance{.relative = tolerance_, .absolute = tolerance_ * 1e-2};
     const auto differences = test_data_.empty() ? compare(session, tolerance)
-                                                : check_test_data(load(session, models_[0]), test_data_, tolerance);
+                                                : check_test_data(read_model(session, models_[0], model_options_).graph,
+                                                                  test_data_, tolerance);
     Table table({"output", "largest difference", "relative", "outside tolerance", "verdict"});
     auto list = nlohmann::json::array();
     std::string failure;
@@ -60,15 +62,9 @@ class Verify : public Command {
   }
 
  private:
-  Graph load(Session& session, const std::string& path) const {
-    Model model = load_model(path, model_options_, static_cast<uint64_t>(session.common.seed));
-    for (const auto& note : model.notes) session.say("note: {}: {}\n", path, note);
-    return std::move(model.graph);
-  }
-
   std::vector<Difference> compare(Session& session, const Tolerance& tolerance) const {
-    const Graph a = load(session, models_[0]);
-    const Graph b = load(session, models_[1]);
+    const Graph a = read_model(session, models_[0], model_options_).graph;
+    const Graph b = read_model(session, models_[1], model_options_).graph;
     std::vector<std::vector<at::Tensor>> samples;
     for (int64_t i = 0; i < samples_; ++i)
       samples.push_back(inputs_for(a, static_cast<uint64_t>(session.common.seed + i)));

@@ -45,12 +45,13 @@ TEST(Localize, AgreesWithOnePairAtATime) {
   check_dataset(data);
   const auto models = two_models();
   for (const char* method : {"gradcam", "lrp"}) {
-    LocalizationMetrics present, predicted;
+    LocalizationMetrics present, predicted, shared;
     DefinedMean cosine, correlation;
     std::vector<at::Tensor> first;
+    std::vector<bool> first_predicts;
     for (size_t m = 0; m < 2; ++m) {
       const Attributor attributor(models[m], {.method = method});
-      present = predicted = {};
+      present = predicted = shared = {};
       cosine = correlation = {};
       size_t pair = 0;
       for (int64_t n = 0; n < data.size(); ++n)
@@ -61,7 +62,8 @@ TEST(Localize, AgreesWithOnePairAtATime) {
           const auto map = resize_maps(found.maps, 32, 32)[0];
           present.add(map, mask, 2);
           if (found.scores[0][c].item<double>() > 0) predicted.add(map, mask, 2);
-          if (m == 0) first.push_back(found.maps[0]);
+          if (m == 0) first.push_back(found.maps[0]), first_predicts.push_back(found.scores[0][c].item<double>() > 0);
+          if (first_predicts[pair]) shared.add(map, mask, 2);
           cosine.add(map_cosine(found.maps[0], first[pair]));
           correlation.add(map_rank_correlation(found.maps[0], first[pair]));
           ++pair;
@@ -73,6 +75,8 @@ TEST(Localize, AgreesWithOnePairAtATime) {
         const auto& found = result.models[m];
         EXPECT_EQ(found.present.pairs, present.pairs);
         EXPECT_EQ(found.predicted.pairs, predicted.pairs);
+        EXPECT_EQ(found.shared.pairs, shared.pairs);
+        EXPECT_NEAR(found.shared.auc.mean(), shared.auc.mean(), 1e-3) << method;
         EXPECT_NEAR(found.present.auc.mean(), present.auc.mean(), 1e-3) << method;
         EXPECT_NEAR(found.present.mass.mean(), present.mass.mean(), 1e-3) << method;
         EXPECT_NEAR(found.present.rank.mean(), present.rank.mean(), 1e-2) << method;

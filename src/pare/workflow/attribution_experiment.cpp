@@ -56,11 +56,11 @@ AttributionTask voc_task(const std::string& data) {
 }
 
 std::vector<std::string> AttributionFigures::names() {
-  return {"map", "f1", "auc", "point", "auc all", "point all", "cosine"};
+  return {"map", "f1", "auc", "point", "auc all", "point all", "auc teacher", "point teacher", "cosine"};
 }
 
 std::vector<double> AttributionFigures::values() const {
-  return {precision, f1, auc, point, auc_all, point_all, cosine};
+  return {precision, f1, auc, point, auc_all, point_all, auc_teacher, point_teacher, cosine};
 }
 
 AttributionMeans means_of(const std::vector<AttributionFigures>& seeds) {
@@ -194,13 +194,15 @@ std::vector<AttributionFigures> AttributionExperiment::measure(const std::vector
                        .point = found.predicted.point.mean(),
                        .auc_all = found.present.auc.mean(),
                        .point_all = found.present.point.mean(),
+                       .auc_teacher = found.shared.auc.mean(),
+                       .point_teacher = found.shared.point.mean(),
                        .cosine = found.cosine.mean()});
   }
   return figures;
 }
 
 RoarOptions AttributionExperiment::roar_options() const {
-  return {.levels = scale_.roar_levels, .training = training(scale_.roar_epochs, 0)};
+  return {.levels = scale_.roar_levels, .seeds = scale_.roar_seeds, .training = training(scale_.roar_epochs, 0)};
 }
 
 RoarData AttributionExperiment::roar_data() {

@@ -49,6 +49,7 @@ struct AttributionScale {
   int64_t roar_epochs = 15;
   std::vector<double> roar_levels = {0.1, 0.3, 0.5, 0.7, 0.9};
   int64_t seeds = 5;
+  int64_t roar_seeds = 1;     // classifiers trained for each point
   int64_t pruning_seeds = 5;  // of the two settings that begin with the teacher, and of attention transfer
 };
 // toy: to see that everything runs; small: few epochs of pruned networks; full: as above.
@@ -59,9 +60,10 @@ AttributionScale attribution_scale(const std::string& name);
 struct AttributionFigures {
   double precision = 0;  // mAP of samples
   double f1 = 0;
-  double auc = 0, point = 0;          // classes present and predicted
-  double auc_all = 0, point_all = 0;  // all classes present
-  double cosine = 0;                  // to the teacher's maps
+  double auc = 0, point = 0;                  // classes present and predicted
+  double auc_all = 0, point_all = 0;          // all classes present
+  double auc_teacher = 0, point_teacher = 0;  // classes present and predicted by the teacher
+  double cosine = 0;                          // to the teacher's maps
 
   static std::vector<std::string> names();
   std::vector<double> values() const;  // in their order

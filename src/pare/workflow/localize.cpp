@@ -41,6 +41,11 @@ struct LocalizedPiece {
   at::Tensor scores;
 };
 
+// What the first model makes of a piece.
+struct FirstModel {
+  at::Tensor maps, scores;
+};
+
 class Localizer {
  public:
   Localizer(const std::vector<Graph>& models, const Dataset& data, const LocalizeOptions& options)
@@ -76,17 +81,17 @@ class Localizer {
     const at::Tensor masks = data_.masks.slice(0, begin, end).contiguous();
     const MaskedPairs pairs = pairs_of(masks, static_cast<int64_t>(data_.classes.size()));
     std::vector<LocalizedPiece> results;
-    at::Tensor reference;
-    for (const auto& attributor : attributors_) results.push_back(measure(attributor, batch, masks, pairs, reference));
+    FirstModel first;
+    for (const auto& attributor : attributors_) results.push_back(measure(attributor, batch, masks, pairs, first));
     const std::lock_guard lock(mutex_);
     done_ += end - begin;
     if (options_.progress) options_.progress(done_, data_.size());
     return results;
   }
 
-  // `reference` holds the first model's maps of the piece.
+  // `first` is filled in by the first model.
   LocalizedPiece measure(const Attributor& attributor, const Batch& batch, const at::Tensor& masks,
-                         const MaskedPairs& pairs, at::Tensor& reference) const {
+                         const MaskedPairs& pairs, FirstModel& first) const {
     const at::Tensor rows = at::tensor(pairs.rows, at::kLong), classes = at::tensor(pairs.classes, at::kLong);
     const Attribution found = attributor.explain(batch.images, rows, classes);
     if (found.scores.size(1) != batch.labels.size(1))
@@ -94,17 +99,21 @@ class Localizer {
                   data_.name, batch.labels.size(1));
     const at::NoGradGuard no_grad;
     LocalizedPiece out{.scores = found.scores};
-    if (!reference.defined()) reference = found.maps;
+    if (!first.maps.defined()) first = {found.maps, found.scores};
     const at::Tensor maps = resize_maps(found.maps, data_.height(), data_.width());
-    const bool alike = found.maps.sizes() == reference.sizes();
-    const at::Tensor theirs = alike ? reference : resize_maps(reference, data_.height(), data_.width());
+    const bool alike = found.maps.sizes() == first.maps.sizes();
+    const at::Tensor theirs = alike ? first.maps : resize_maps(first.maps, data_.height(), data_.width());
     for (size_t p = 0; p < pairs.rows.size(); ++p) {
       const auto at = static_cast<int64_t>(p);
       const at::Tensor mask = masks[pairs.rows[p]].eq(pairs.classes[p] + 1);
       LocalizationMetrics one;
       one.add(maps[at], mask, options_.tolerance);
       out.sums.present.merge(one);
-      if (found.scores[pairs.rows[p]][pairs.classes[p]].item<double>() > 0) out.sums.predicted.merge(one);
+      const auto predicted_by = [&](const at::Tensor& scores) {
+        return scores[pairs.rows[p]][pairs.classes[p]].item<double>() > 0;
+      };
+      if (predicted_by(found.scores)) out.sums.predicted.merge(one);
+      if (predicted_by(first.scores)) out.sums.shared.merge(one);
       const at::Tensor& own = alike ? found.maps : maps;
       out.sums.cosine.add(map_cosine(own[at], theirs[at]));
       out.sums.rank_correlation.add(map_rank_correlation(own[at], theirs[at]));
@@ -121,6 +130,7 @@ class Localizer {
       const Localization& sums = piece[m].sums;
       total.predicted.merge(sums.predicted);
       total.present.merge(sums.present);
+      total.shared.merge(sums.shared);
       total.cosine.merge(sums.cosine);
       total.rank_correlation.merge(sums.rank_correlation);
       total.conservation_error.merge(sums.conservation_error);

@@ -26,8 +26,9 @@ struct LocalizeOptions {
 // bilinearly to the image before they are measured.
 struct Localization {
   MultiLabelMetrics classification;
-  LocalizationMetrics predicted;         // classes present and predicted (logit > 0), as published
-  LocalizationMetrics present;           // all classes present
+  LocalizationMetrics predicted;  // classes present and predicted (logit > 0), as published
+  LocalizationMetrics present;    // all classes present
+  LocalizationMetrics shared;     // classes present and predicted by the first model: the same pairs for every one
   DefinedMean cosine, rank_correlation;  // to the first model's map of the pair, over all classes present
   DefinedMean conservation_error;        // ebp, lrp, rap, ig
   std::string layer;                     // that maps are taken at

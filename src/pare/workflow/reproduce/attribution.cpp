@@ -128,14 +128,16 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
 
 // F1 of classifiers that never see what the maps call relevant; the networks are kept for pare explain and localize.
 void roar_table(Reproduction& table, AttributionExperiment& experiment, const std::string& fill) {
-  const TableRow row{.table = fmt::format("remove and retrain, {}, distilled students, {} epochs, {}",
-                                          experiment.task().name, experiment.scale().roar_epochs,
-                                          fill == "mean" ? "mean colour" : "filled from the neighbours"),
-                     .metric = "f1",
-                     .on_request = table.options().scale == "small"};
+  const AttributionScale& scale = experiment.scale();
+  const TableRow row{
+      .table = fmt::format("remove and retrain, {}, distilled students, {} epochs, {}{}", experiment.task().name,
+                           scale.roar_epochs, fill == "mean" ? "mean colour" : "filled from the neighbours",
+                           scale.roar_seeds > 1 ? fmt::format(", {} seeds", scale.roar_seeds) : ""),
+      .metric = "f1",
+      .on_request = table.options().scale == "small"};
   const auto add = [&](const std::string& maps, const std::function<PixelRanking()>& ranking) {
     std::vector<TableRow> rows;
-    for (const double level : experiment.scale().roar_levels) {
+    for (const double level : scale.roar_levels) {
       rows.push_back(row);
       rows.back().what = fmt::format("{:.0f} % of the pixels removed: {}", 100 * level, maps);
     }
@@ -158,7 +160,7 @@ void scenes_tables(Reproduction& table) {
   const ReproduceOptions& options = table.options();
   AttributionScale scale = attribution_scale(options.scale);
   if (options.seeds < 0) throw Error(ErrorKind::usage, "--seeds", "expected 0 or more, found {}", options.seeds);
-  if (options.seeds > 0) scale.seeds = scale.pruning_seeds = options.seeds;
+  if (options.seeds > 0) scale.seeds = scale.pruning_seeds = scale.roar_seeds = options.seeds;
   AttributionExperiment experiment({}, scale, options.runs, options.seed, table.trainer());
   std::vector<MapSubject> distilled = {{"teacher", "none"}};
   for (const char* match : kMatches) distilled.push_back({"distillation", match, scale.seeds});

@@ -1,0 +1,21 @@
+// Models that a command reads, with the notes that a user should see.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.h"
+#include "pare/workflow/model.h"
+
+namespace pare::cli {
+
+Model read_model(const Session& session, const std::string& path, const ModelOptions& options);
+
+std::vector<Graph> read_models(const Session& session, const std::vector<std::string>& paths,
+                               const ModelOptions& options);
+
+// Says where models learned images of another mean or deviation than these.
+void say_normalization(const Session& session, const std::vector<std::string>& paths, const std::vector<Graph>& models,
+                       const std::vector<double>& mean, const std::vector<double>& std);
+
+}  // namespace pare::cli
