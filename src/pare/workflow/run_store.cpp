@@ -62,6 +62,7 @@ nlohmann::json fingerprint(const Dataset& data) {
   return {{"name", data.name},
           {"split", data.split},
           {"images", fmt::format("{}", fmt::join(data.images.sizes(), "x"))},
+          {"pixels", hash_of(data.images)},
           {"labels", hash_of(data.labels)},
           {"mean", data.mean},
           {"std", data.std}};
