@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""PyTorch eager's side of eval_throughput.sh: evaluates a checkpoint and prints {"seconds", "images_per_second", "top1"}.
+"""PyTorch eager's side of eval_throughput.sh: evaluates a checkpoint, prints {"seconds", "images_per_second", "top1"}.
 
     eval_peer.py resnet20|lenet-300-100 CHECKPOINT DATA_DIRECTORY --batch N --threads N
 
-The images are normalised tensors in memory before the clock starts: the peer pays for no decoding and no loading. The
-model is in eval mode, under torch.no_grad(). One process serves many measurements: it answers each line on stdin, after
-one warm-up, so that starting Python and reading the data are not measured either.
+The images are bytes in memory, normalised batch by batch as pare does it, or, with --images ready, tensors before the
+clock starts. The model is in eval mode, under torch.no_grad(). One process serves many measurements: it answers each
+line on stdin, after one warm-up, so that starting Python and reading the data are not measured either.
 """
 import argparse
 import json

@@ -21,7 +21,7 @@ compare() {
   shift 5
   [ -z "$only" ] || [ "$only" = "$arch" ] || return 0
   [ -e "$checkpoint" ] || { echo "$arch: skipped, there is no $checkpoint"; return; }
-  coproc PEER { OMP_NUM_THREADS=$threads exec /usr/bin/python3 bench/eval_peer.py "$arch" "$checkpoint" "$directory" --batch "$batch" --threads "$threads" --limit "$limit"; }
+  coproc PEER { OMP_NUM_THREADS=$threads exec /usr/bin/python3 bench/eval_peer.py "$arch" "$checkpoint" "$directory" --batch "$batch" --threads "$threads" --limit "$limit" --images "$images"; }
   local peer_pid=$PEER_PID
   echo >&"${PEER[1]}" && read -r <&"${PEER[0]}" || { echo "$arch: the peer does not start" >&2; exit 1; }
   for ((round = 0; round < rounds; ++round)); do

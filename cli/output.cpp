@@ -13,7 +13,7 @@ std::vector<std::string> write_model(Session& session, Graph graph, const std::s
   for (const auto& input : inputs)
     if (!input.empty()) digests.push_back(sha256_of_file(input));
   graph.metadata["pare.version"] = kVersion;
-  graph.metadata["pare.recipe"] = session.recipe.dump();
+  graph.metadata["pare.recipe"] = json_text(session.recipe);
   if (!digests.empty()) graph.metadata["pare.input_sha256"] = fmt::format("{}", fmt::join(digests, " "));
   if (options.opset == 0) options.opset = graph.source_opset != 0 ? graph.source_opset : SaveOptions{}.opset;
   auto notes = save_model(graph, output, options);

@@ -28,6 +28,12 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
+// To the millisecond: commands that follow each other at once keep their order.
+std::string time_text(std::chrono::system_clock::time_point time) {
+  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+  return fmt::format("{:%FT%T}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(time)), milliseconds % 1000);
+}
+
 // The files that the options name, with their sizes.
 nlohmann::json files_of(const nlohmann::json& recipe) {
   auto files = nlohmann::json::array();
@@ -63,21 +69,19 @@ void write_record(Session& session, const std::vector<std::string>& words, const
   std::vector<std::string> quoted;
   for (const auto& word : words) quoted.push_back(shell_word(word));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - clock.steady;
-  const nlohmann::json record = {
-      {"command", session.command},
-      {"command_line", fmt::format("pare {}", fmt::join(quoted, " "))},
-      {"options", session.recipe},
-      {"seed", session.common.seed},
-      {"started", fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(clock.started)))},
-      {"seconds", seconds.count()},
-      {"version", kVersion},
-      {"machine", machine_json()},
-      {"directory", fs::current_path().string()},
-      {"files", files_of(session.recipe)},
-      {"training", session.trainings},
-      {"result", result}};
-  // Names of files may be any bytes.
-  const std::string text = record.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  const nlohmann::json record = {{"command", session.command},
+                                 {"command_line", fmt::format("pare {}", fmt::join(quoted, " "))},
+                                 {"options", session.recipe},
+                                 {"seed", session.common.seed},
+                                 {"started", time_text(clock.started)},
+                                 {"seconds", seconds.count()},
+                                 {"version", kVersion},
+                                 {"machine", machine_json()},
+                                 {"directory", fs::current_path().string()},
+                                 {"files", files_of(session.recipe)},
+                                 {"training", session.trainings},
+                                 {"result", result}};
+  const std::string text = json_text(record, 2);
   try {
     const fs::path path = session.run_directory() / kRecordFile;
     write_file_atomically(path, [&](std::ostream& out) { out << text << "\n"; });

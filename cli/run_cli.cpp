@@ -42,7 +42,7 @@ Verbosity CommonOptions::verbosity() const {
 void Session::log(const nlohmann::json& event) const {
   if (common.log.empty() || !ranks.main()) return;
   std::ofstream out(common.log, std::ios::app);
-  out << event.dump() << "\n";
+  out << json_text(event) << "\n";
   if (!out) throw Error(ErrorKind::file, common.log, "cannot be written");
 }
 
@@ -140,7 +140,7 @@ int run_command(Command& command, CommonOptions common, const std::vector<std::s
   if (!ranks->main()) return 0;
   if (command.recorded() && !common.no_record) write_record(session, words, clock, result);
   session.log({{"event", "result"}, {"command", command.name()}, {"result", result}});
-  if (common.json) fmt::print("{}\n", result.dump(2));
+  if (common.json) fmt::print("{}\n", json_text(result, 2));
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
   if (lost) throw Error(ErrorKind::file, "stdout", "could not be written");
   return 0;

@@ -169,7 +169,8 @@ class Bench : public Command {
       }
       table.add(own);
       if (theirs != nullptr) table.add(row(m, "ONNX Runtime", *theirs, peer_base, fewer));
-      if (const std::string note = sparsity_note(entry); !note.empty()) notes.push_back(note);
+      // The first is compared with itself.
+      if (const std::string note = m > 0 ? sparsity_note(entry) : ""; !note.empty()) notes.push_back(note);
       list.push_back(std::move(entry));
     }
     for (const auto& note : peer.notes) notes.push_back(note);

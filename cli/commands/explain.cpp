@@ -104,7 +104,7 @@ class Explain : public Command {
     int64_t zeros = 0;
     double worst = -1;
     Progress bar("explaining", session.common.verbosity());
-    explain(model, others, input, attribution_, [&](const Explanation& e) {
+    const std::string layer = explain(model, others, input, attribution_, [&](const Explanation& e) {
       const std::string class_name = class_text(e.class_index, input);
       const fs::path path = fs::path(output_) / file_name(input.names[e.image] + "-" + class_name, files);
       write_png(path, e.picture);
@@ -133,12 +133,12 @@ class Explain : public Command {
       list.push_back(entry);
       bar.update(static_cast<int64_t>(e.image) + 1, input.images.size(0));
     });
-    session.print("{}", table.text());
-    if (worst >= 0) session.print("\nrelevance is conserved to {:.2g} of the score at the worst\n", worst);
+    session.print("{}\nmaps by {} at {}\n", table.text(), attribution_.method, layer);
+    if (worst >= 0) session.print("relevance is conserved to {:.2g} of the score at the worst\n", worst);
     if (zeros > 0) session.say("note: {} maps are all zero: nothing speaks for the class\n", zeros);
-    return {{"model", model_},      {"compare", compare_}, {"method", attribution_.method},
-            {"explanations", list}, {"mean", input.mean},  {"std", input.std},
-            {"zero_maps", zeros}};
+    return {{"model", model_},  {"compare", compare_},  {"method", attribution_.method},
+            {"layer", layer},   {"explanations", list}, {"mean", input.mean},
+            {"std", input.std}, {"zero_maps", zeros}};
   }
 
   static std::string number(double value) { return fmt::format("{:.4f}", value); }

@@ -24,17 +24,21 @@ class Reproduce : public Command {
   std::string_view name() const override { return "reproduce"; }
   std::string_view summary() const override { return "The papers' tables on data that is on this machine"; }
 
+  bool recorded() const override { return !options_.list; }
+
   void describe(OptionVisitor& options) override {
     std::vector<std::string> names;
     for (const auto& paper : papers()) names.emplace_back(paper.name);
     options.positional("paper", paper_, fmt::format("{} or all", fmt::join(names, ", ")));
     options_.describe(options);
-    options.field("processes", processes_, "measure in so many processes at once (0: as many as --threads)");
+    options.field("processes", processes_, "measure in so many processes at once (0: as many as --threads, at most 8)");
   }
 
   nlohmann::json run(Session& session) override {
     const auto start = std::chrono::steady_clock::now();
     const auto chosen = find_papers(paper_);
+    if (options_.fresh && options_.list)
+      throw Error(ErrorKind::usage, "--fresh", "and --list contradict each other: a list measures nothing");
     options_.runs = session.common.runs;
     options_.seed = static_cast<uint64_t>(session.common.seed);
     if (options_.fresh)
@@ -99,7 +103,8 @@ class Reproduce : public Command {
     };
     Reproduction table(std::string(paper.name), options, trainer_with_feedback(session));
     table.measure_all(paper.reproduce);
-    if (paper_ != "all") session.run = table.run().path;
+    // The paper's own directory has the record of all its tables.
+    if (paper_ != "all" && options_.tables.empty()) session.run = table.run().path;
     print(session, paper, table.done());
     auto rows = nlohmann::json::array();
     for (const auto& row : table.done()) rows.push_back(row.json());

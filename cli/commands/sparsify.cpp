@@ -50,7 +50,7 @@ class Sparsify : public Command {
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     if (!session.ranks.main()) return {};
-    if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = session.recipe.dump()});
+    if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = json_text(session.recipe)});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, model.graph, result, seconds.count());
     drift_.report(session, result.dense ? *result.dense : model.graph, result.graph, document);

@@ -162,9 +162,9 @@ class Tickets : public Command {
     if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
     for (size_t i = 0; i < search.tickets.size(); ++i)
       write_ticket(std::filesystem::path(output_) / fmt::format("ticket-{}.safetensors", i), search.tickets[i], initial,
-                   session.recipe.dump());
+                   json_text(session.recipe));
     write_file_atomically(std::filesystem::path(output_) / "tickets.json",
-                          [&](std::ostream& out) { out << result.dump(2) << "\n"; });
+                          [&](std::ostream& out) { out << json_text(result, 2) << "\n"; });
   }
 
   // The named tickets on the other data, beside the dense network there.

@@ -8,9 +8,18 @@
 
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/zoo/zoo.h"
+#include "support/builder.h"
 
 namespace pare {
 namespace {
+
+const NodeDiff& only_change(const GraphDiff& diff) {
+  EXPECT_EQ(diff.count(NodeChange::same) + 1, diff.nodes.size());
+  for (const auto& node : diff.nodes)
+    if (node.change == NodeChange::changed) return node;
+  ADD_FAILURE() << "nothing changed";
+  return diff.nodes.front();
+}
 
 TEST(GraphDiff, TheSameGraph) {
   const Graph graph = build("lenet-5");
@@ -35,15 +44,89 @@ TEST(GraphDiff, OneWeight) {
     }
 }
 
+TEST(GraphDiff, AWeightThatIsNoNumber) {
+  const Graph a = build("lenet-300-100");
+  const auto with = [&](const std::vector<std::pair<int64_t, double>>& values) {
+    Graph graph = a;
+    at::Tensor& weight = graph.tensors.at("ip2.weight");
+    weight = weight.clone();
+    for (const auto& [place, value] : values) weight.view(-1)[place] = value;
+    return graph;
+  };
+  const Graph none = with({{3, NAN}});
+  const GraphDiff lost = diff_graphs(a, none);
+  EXPECT_EQ(only_change(lost).what, "weights");
+  EXPECT_TRUE(std::isinf(only_change(lost).weight_distance));
+  EXPECT_TRUE(std::isinf(only_change(diff_graphs(none, a)).weight_distance));
+  EXPECT_EQ(diff_graphs(none, none).count(NodeChange::same), a.nodes.size());
+  // Where both have none, the others count.
+  const double moved = only_change(diff_graphs(none, with({{3, NAN}, {4, 100}}))).weight_distance;
+  EXPECT_TRUE(std::isfinite(moved));
+  EXPECT_GT(moved, 1);
+  EXPECT_TRUE(std::isinf(only_change(diff_graphs(a, with({{3, INFINITY}}))).weight_distance));
+  EXPECT_EQ(diff_graphs(with({{3, INFINITY}}), with({{3, INFINITY}})).count(NodeChange::same), a.nodes.size());
+}
+
+// The difference of two layers, or of two inputs, one way or the other.
+Graph difference_of(bool layers, bool swapped) {
+  TestGraph net;
+  std::string left = net.input("left", {1, 4});
+  std::string right = net.input("right", {1, 4});
+  if (layers) {
+    left = net.linear(left, 4, 3);
+    right = net.linear(right, 4, 3);
+  }
+  if (swapped) std::swap(left, right);
+  return net.finish(net.node("Sub", {left, right}));
+}
+
+TEST(GraphDiff, SwappedInputs) {
+  for (const bool layers : {true, false}) {
+    const Graph a = difference_of(layers, false);
+    const GraphDiff diff = diff_graphs(a, difference_of(layers, true));
+    EXPECT_EQ(only_change(diff).op, "Sub");
+    EXPECT_EQ(only_change(diff).what, "inputs");
+    EXPECT_EQ(diff_graphs(a, difference_of(layers, false)).count(NodeChange::same), a.nodes.size());
+  }
+}
+
+TEST(GraphDiff, AConstantInTheOtherPlace) {
+  const auto net = [](bool constant_first) {
+    TestGraph graph;
+    const std::string x = graph.input("x", {1, 4});
+    const std::string one = graph.tensor(at::ones({4}, at::kDouble));
+    return graph.finish(constant_first ? graph.node("Sub", {one, x}) : graph.node("Sub", {x, one}));
+  };
+  EXPECT_EQ(only_change(diff_graphs(net(false), net(true))).what, "inputs");
+}
+
+TEST(GraphDiff, AnInputOfAnotherLayer) {
+  const auto net = [](bool skips) {
+    TestGraph graph;
+    const std::string x = graph.input("x", {1, 4});
+    const std::string first = graph.linear(x, 4, 4);
+    const std::string second = graph.relu(first);
+    return graph.finish(graph.node("Add", {second, skips ? first : x}));
+  };
+  EXPECT_EQ(only_change(diff_graphs(net(false), net(true))).what, "inputs");
+}
+
 TEST(GraphDiff, AFoldedBatchNormIsANodeRemoved) {
   const Graph a = build("convnet-bn");
   const GraphDiff diff = diff_graphs(a, fold_batch_norm(a));
   EXPECT_EQ(diff.count(NodeChange::removed), 2U);
   EXPECT_EQ(diff.count(NodeChange::added), 0U);
-  for (const auto& node : diff.nodes)
+  EXPECT_EQ(diff.count(NodeChange::changed), 2U);
+  for (const auto& node : diff.nodes) {
     if (node.change == NodeChange::removed) {
       EXPECT_EQ(node.op, "BatchNormalization");
     }
+    // What read the batch norm reads the convolution now: that is said by the node that is gone.
+    if (node.change == NodeChange::changed) {
+      EXPECT_EQ(node.op, "Conv");
+    }
+    EXPECT_EQ(node.what.find("inputs"), std::string::npos) << node.op;
+  }
 }
 
 TEST(GraphDiff, RenamedNodesLineUp) {

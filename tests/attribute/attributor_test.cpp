@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "attribute/nets.h"
+#include "pare/analysis/scores.h"
 #include "pare/attribute/cam.h"
 #include "pare/attribute/gradients.h"
 #include "pare/core/error.h"
@@ -172,6 +173,17 @@ TEST(Explained, TakesScoresInFrontOfASoftmaxAndFindsLayers) {
   const std::string conv = g.conv(g.input("x", {-1, 3, -1, -1}), 3, 4);
   const std::string silu = g.node("Mul", {conv, g.node("Sigmoid", {conv})});
   EXPECT_EQ(last_spatial_activation(g.finish(g.node("Flatten", {g.node("GlobalAveragePool", {silu})}))), silu);
+  // So are x · hardsigmoid(x) and x · (clip(x + 3) / 6).
+  for (const bool clipped : {false, true}) {
+    TestGraph h;
+    const auto number = [&](double value) { return h.tensor(at::full({}, value, at::kDouble)); };
+    const std::string y = h.conv(h.relu(h.conv(h.input("x", {-1, 3, 8, 8}), 3, 4)), 4, 4);
+    const std::string gate =
+        clipped ? h.node("Div", {h.node("Clip", {h.node("Add", {y, number(3)}), number(0), number(6)}), number(6)})
+                : h.node("HardSigmoid", {y});
+    const std::string swish = h.node("Mul", {y, gate});
+    EXPECT_EQ(last_spatial_activation(h.finish(h.node("Flatten", {h.node("GlobalAveragePool", {swish})}))), swish);
+  }
   // Values that pass by the cut are handed over too.
   const Graph residual = branching_net();
   const Cut cut = cut_behind(residual, residual.nodes[3].outputs[0]);
@@ -179,6 +191,54 @@ TEST(Explained, TakesScoresInFrontOfASoftmaxAndFindsLayers) {
   const at::Tensor x = images(2);
   const auto between = forward(cut.front, {&x, 1}).outputs;
   EXPECT_LT(largest(forward(cut.back, between).outputs[0] - scores_of(residual, x)), 1e-14);
+}
+
+TEST(Explained, LooksForScoresBehindReshapes) {
+  for (const char* probability : {"Softmax", "Sigmoid"})
+    for (const char* after : {"Identity", "Flatten"}) {
+      Graph graph = plain_net();
+      const std::string scores = graph.outputs[0].name;
+      graph.nodes.push_back({.name = "p", .op = probability, .inputs = {scores}, .outputs = {"p"}});
+      graph.nodes.push_back({.name = "q", .op = after, .inputs = {"p"}, .outputs = {"q"}});
+      graph.outputs[0].name = "q";
+      EXPECT_EQ(score_value(graph), scores) << probability << " and " << after;
+    }
+  Graph graph = plain_net();
+  graph.nodes.push_back({.name = "q", .op = "Identity", .inputs = {graph.outputs[0].name}, .outputs = {"q"}});
+  graph.outputs[0].name = "q";
+  EXPECT_EQ(score_value(graph), "q");
+}
+
+// A layer in front of a batch norm is itself, not what the norm makes of it.
+TEST(Explained, ObservedLayersKeepTheirValues) {
+  const Graph graph = plain_net({.bias = true, .batch_norm = true});
+  const Node& conv = graph.nodes.at(4);
+  const Node& norm = graph.nodes.at(5);
+  ASSERT_EQ(conv.op, "Conv");
+  ASSERT_EQ(norm.op, "BatchNormalization");
+  const at::Tensor x = images(3);
+  const TensorMap own = values_of(graph, x);
+  for (const std::string& name : {conv.name, conv.outputs[0]}) {
+    const Graph kept = explained_graph(graph, {name});
+    EXPECT_EQ(find_value(kept, name), conv.outputs[0]);
+    EXPECT_LT(largest(values_of(kept, x).at(conv.outputs[0]) - own.at(conv.outputs[0])), 1e-12);
+  }
+  EXPECT_THROW(explained_graph(graph, {"conv9"}), Error);
+  const auto map = [&](const std::string& layer) { return Attributor(graph, {.layer = layer}).explain(x).maps; };
+  EXPECT_GT(largest(map(conv.outputs[0]) - map(norm.outputs[0])), 1e-3);
+}
+
+TEST(Attributor, ANetworkMayHaveOneScore) {
+  TestGraph g;
+  const std::string y = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
+  const std::string score = g.node("Squeeze", {g.linear(g.node("Flatten", {y}), 256, 1), g.integers({1})});
+  const Graph graph = g.finish(score);
+  ASSERT_EQ(scores_of(graph, images(2)).dim(), 1);
+  for (const auto& method : attribution_methods()) {
+    const auto found = Attributor(graph, {.method = method, .steps = 2, .samples = 2}).explain(images(2));
+    EXPECT_EQ(found.scores.sizes(), at::IntArrayRef({2, 1})) << method;
+    EXPECT_EQ(found.maps.size(0), 2) << method;
+  }
 }
 
 TEST(Attributor, EveryMethodMapsEveryNet) {

@@ -30,6 +30,28 @@ TEST(Lrp, AlphaBetaConservesAtEveryLayer) {
     EXPECT_LT(largest(sums(branching.lrp(preset)) - branching.score), 1e-12) << preset;
 }
 
+// Sums of values of both signs, as in networks that normalise in front of their layers: where all terms are negative
+// nothing raises them, and yet they matter. What layers read is positive here, so that each has terms of both signs.
+TEST(Lrp, SumsAndAveragesOfNegativeValuesLoseNothing) {
+  TestGraph g(3);
+  const auto conv = [&](const std::string& x, int64_t in, int64_t out) {
+    return g.node("Conv", {x, g.random({out, in, 3, 3})}, {{"pads", std::vector<int64_t>{1, 1, 1, 1}}});
+  };
+  const auto positive = [&](const std::string& x) { return g.node("Softplus", {g.batch_norm(x, 4)}); };
+  const std::string stem = conv(g.input("x", {-1, 3, 8, 8}), 3, 4);
+  const std::string sum = g.node("Add", {conv(positive(stem), 4, 4), stem});
+  const std::string second = g.node("Add", {conv(positive(sum), 4, 4), sum});
+  const std::string last = conv(positive(second), 4, 6);
+  const std::string pooled = g.node("AveragePool", {last}, {{"kernel_shape", std::vector<int64_t>{2, 2}}});
+  const Graph graph = g.finish(g.node("MatMul", {g.node("Flatten", {pooled}), g.random({294, 5})}));
+  const Walker w(graph, images(6));
+  const at::Tensor terms = at::stack({w.values.at(stem), w.values.at(sum) - w.values.at(stem)});
+  ASSERT_TRUE((terms.amax(0).lt(0) & w.lrp("z-plus", sum).ne(0)).any().item<bool>());
+  for (const char* preset : {"z-plus", "alpha1-beta0", "alpha2-beta1"})
+    EXPECT_LT(largest((sums(w.lrp(preset)) - w.score) / w.score), 1e-11) << preset;
+  EXPECT_LT(largest(sums(w.from_one(excitation_rule(), stem)) - 1), 1e-12);
+}
+
 // Dividing the products of x+ and of x- by denominators of their own hands out everything twice.
 TEST(Lrp, SignedInputsShareOneDenominator) {
   const Walker w(plain_net(), images(4));

@@ -87,6 +87,45 @@ TEST(Walk, GatesPassEverythingToTheirSignal) {
   EXPECT_THROW(Walker(product, images(1)).lrp("zero"), Error);
 }
 
+TEST(Walk, GatesMayBeScaledAndGateAClippedValue) {
+  TestGraph g;
+  const auto clip = [&](const std::string& y) {
+    return g.node("Clip", {y, g.tensor(at::full({}, 0.0, at::kDouble)), g.tensor(at::full({}, 6.0, at::kDouble))});
+  };
+  const auto number = [&](double value) { return g.tensor(at::full({}, value, at::kDouble)); };
+  const std::string y = g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4);
+  const std::string swish = g.node("Mul", {y, g.node("Div", {clip(g.node("Add", {y, number(3)})), number(6)})});
+  const std::string six = clip(g.conv(swish, 4, 4));
+  const std::string gate = g.node("HardSigmoid", {g.conv(g.node("GlobalAveragePool", {six}), 4, 4, 1)});
+  const std::string gated = g.node("Mul", {six, gate});
+  const Walker w(g.finish(g.linear(g.node("Flatten", {gated}), 256, 5)), images(2));
+  EXPECT_LT(largest(w.lrp("z-plus", gated) - w.lrp("z-plus", six)), 1e-15);
+  EXPECT_LT(largest(w.lrp("z-plus", swish) - w.lrp("z-plus", y)), 1e-15);
+}
+
+// One that does not stand behind a layer cannot be folded; where it could be, both ways are the same.
+TEST(Walk, ABatchNormIsALinearLayerOfItsOwn) {
+  const Graph graph = plain_net({.bias = true, .batch_norm = true}), folded = explained_graph(graph);
+  ASSERT_LT(folded.nodes.size(), graph.nodes.size());
+  const at::Tensor x = images(4);
+  const at::Tensor R = Walker(folded, x).lrp("zero");
+  EXPECT_LT(largest(Walker(graph, x).lrp("zero") - R), 1e-9 * largest(R));
+}
+
+TEST(Walk, SaysWhatGoesPastALayer) {
+  const Graph graph = branching_net();
+  const Walker w(graph, images(3));
+  const std::string inner = graph.nodes[3].outputs[0];  // the other branch of the Add reads what is in front of it
+  for (const char* preset : {"z-plus", "zero"}) {
+    const Walked walked = walk_back(graph, w.values, one_hot(w.scores, w.classes) * w.score.unsqueeze(1), inner,
+                                    lrp_rule(lrp_preset(preset)));
+    EXPECT_GT(largest(walked.beside), 1e-3);
+    EXPECT_LT(largest(sums(walked.relevance) + walked.beside - w.score), 1e-12) << preset;
+  }
+  for (const char* method : {"lrp", "ebp", "rap"})
+    EXPECT_LT(Attributor(graph, {.method = method, .layer = inner}).explain(w.x).largest_error(), 1e-11) << method;
+}
+
 TEST(Walk, AMatrixProductAndItsBiasAreALinearLayer) {
   TestGraph one, two;
   const at::Tensor weight = at::randn({6, 5}, at::kDouble), bias = at::randn({5}, at::kDouble);

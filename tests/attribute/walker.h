@@ -22,10 +22,10 @@ struct Walker {
   }
   at::Tensor rap(const std::string& to = "x") const { return from_score(rap_rule(), to); }
   at::Tensor from_score(const LinearRule& rule, const std::string& to = "x") const {
-    return walk_back(graph, values, one_hot(scores, classes) * score.unsqueeze(1), to, rule);
+    return walk_back(graph, values, one_hot(scores, classes) * score.unsqueeze(1), to, rule).relevance;
   }
   at::Tensor from_one(const LinearRule& rule, const std::string& to = "x") const {
-    return walk_back(graph, values, one_hot(scores, classes), to, rule);
+    return walk_back(graph, values, one_hot(scores, classes), to, rule).relevance;
   }
   std::vector<std::string> layers() const {
     std::vector<std::string> names = {"x"};

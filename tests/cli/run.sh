@@ -89,6 +89,19 @@ check "inspect --json lists groups" "it does not" \
 exits "inspect an architecture" 0 inspect --arch resnet20 --json
 check "inspect --arch --json is JSON" "$(head -c 200 stdout)" is_json stdout
 check "ResNet-20 has 269,722 trainable parameters and its running statistics" "$(head -c 300 stdout)" grep -qE '"parameters": ?(269722|271098|272474)' stdout
+# Names of files may be any bytes; JSON is UTF-8.
+odd=$'odd\xff.onnx'
+cp "$models/mlp.onnx" "$odd"
+exits "inspect --json of a name that is not UTF-8" 0 inspect "$odd" --json --log odd.jsonl
+check "inspect --json of a name that is not UTF-8: JSON, in UTF-8" "$(head -c 200 stdout)" bash -c '
+  iconv -f UTF-8 -t UTF-8 stdout odd.jsonl >/dev/null && node -e "JSON.parse(require(\"fs\").readFileSync(\"stdout\", \"utf8\"))"'
+exits "--print-config of a name that is not UTF-8" 0 inspect "$odd" --print-config
+exits "prune of a name that is not UTF-8" 0 prune "$odd" --channels 0.5 --round-to 1 --runs odd_runs -o odd_pruned.onnx --json
+check "prune of a name that is not UTF-8: leaves a record" "$(ls odd_runs 2>/dev/null; head -c 200 stderr)" node -e '
+  const fs = require("fs"), run = fs.readdirSync("odd_runs")[0];
+  const r = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(fs.readFileSync(`odd_runs/${run}/record.json`)));
+  process.exit(r.command === "prune" && r.options.model === "odd\ufffd.onnx" && r.result.after.parameters > 0 ? 0 : 1)'
+exits "report of a name that is not UTF-8" 0 report odd_runs -o odd.html
 for arch in lenet-300-100 lenet-5 mlpnet vgg11 vgg16-bn resnet18 wrn-40-4 mobilenetv1; do
   exits "inspect --arch $arch" 0 inspect --arch $arch
 done
@@ -322,6 +335,14 @@ exits "roar: refuses to overwrite" 2 roar vgg9.onnx "${learn[@]}" --plot roar.sv
 exits "eval of an unknown data set" 2 eval "$models/mlp.onnx" --data no-such-data
 exits "bench --json" 0 bench "$models/mlp.onnx" --json --threads 1
 check "bench --json is JSON" "$(head -c 200 stdout)" is_json stdout
+run convert --arch lenet-300-100 -o dense.safetensors
+node -e '
+  const fs = require("fs"), file = fs.readFileSync("dense.safetensors");
+  file.fill(0, 8 + Number(file.readBigUInt64LE(0)));
+  fs.writeFileSync("zeros.safetensors", file);'
+exits "bench of one sparse model" 0 bench zeros.safetensors --arch lenet-300-100 --json --threads 1 --rounds 5 --seconds 0.1 --no-onnxruntime --no-record
+check "bench of one sparse model: it is compared with none" "$(head -c 400 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.models[0].zeros === 1 && r.notes.length === 0 ? 0 : 1)'
 
 # --- prune ------------------------------------------------------------------------------------------------------------
 exits "prune" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 -o pruned.onnx
@@ -396,7 +417,7 @@ check "prune leaves a record: options, machine, result" "$(ls runs 2>/dev/null)"
   const fs = require("fs"), run = fs.readdirSync("runs")[0];
   const r = JSON.parse(fs.readFileSync(`runs/${run}/record.json`, "utf8"));
   process.exit(r.command === "prune" && r.options.channels === 0.5 && r.machine.cores > 0 && r.result.groups.length === 4 &&
-               r.files[0].bytes > 0 && r.seconds > 0 && r.version && r.started ? 0 : 1)'
+               r.files[0].bytes > 0 && r.seconds > 0 && r.version && /T[0-9:]{8}\.[0-9]{3}Z$/.test(r.started) ? 0 : 1)'
 exits "--no-record" 0 prune --arch lenet-5 --channels 0.25 --round-to 1 --force --no-record -o other.onnx
 check "--no-record: leaves none" "$(ls runs)" test "$(ls runs | wc -l)" -eq 1
 exits "fuse leaves its plans" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force
@@ -411,6 +432,17 @@ exits "report: no such run" 1 report nowhere -o other.html
 printf '[]' >odd.json
 exits "report: not a record" 1 report odd.json -o other.html
 check "report: nothing is left of what failed" "it is" test ! -e other.html
+printf '{"command": "eval", "result": {"models": [
+  {"model": "a", "parameters": 9, "metrics": {"top1": 0.9}}, {"model": "b", "parameters": 5, "metrics": {"top1": 0.8}}]}}' >eval.json
+exits "report --plots" 0 report eval.json -o plotted.html --plots plots/of/eval
+check "report --plots: a picture in a new directory" "$(ls plots/of/eval 2>/dev/null)" grep -q '<svg' plots/of/eval/1.svg
+exits "report --plots: refuses to overwrite" 2 report eval.json -o other.html --plots plots/of/eval
+check "report --plots: refuses to overwrite: names the file, writes no page" "$(head -c 300 stderr)" \
+  bash -c 'grep -q -e "1.svg.*--force" stderr && test ! -e other.html'
+exits "report --plots --force" 0 report eval.json -o other.html --plots plots/of/eval --force
+node -e 'console.log(`{"command": "eval", "result": ${"[".repeat(100000)}${"]".repeat(100000)}}`)' >deep.json
+exits "report: a record that is nested without end" 1 report deep.json -o deep.html
+check "report: a record that is nested without end: says so" "$(head -c 300 stderr)" grep -q 'deep.json.*nested' stderr
 exits "diff" 0 diff pruned.onnx other.onnx
 check "diff: names what changed" "$(head -c 300 stdout)" grep -q "weight shape" stdout
 exits "diff of a model with itself" 0 diff pruned.onnx pruned.onnx --json
@@ -422,6 +454,15 @@ check "diff --html: both graphs" "$(head -c 300 diff.html)" bash -c 'grep -q "cl
 exits "diff of models with other inputs" 0 diff pruned.onnx "$models/mlp.onnx"
 check "diff of models with other inputs: says so" "$(head -c 300 stdout)" grep -q "not compared" stdout
 exits "reproduce an unknown paper" 2 reproduce no-such-paper
+exits "reproduce --fresh --list" 2 reproduce merging --fresh --list --runs listed
+check "reproduce --fresh --list: names both" "$(head -c 300 stderr)" grep -q -e '--fresh.*--list' stderr
+exits "reproduce --list" 0 reproduce merging --list --runs listed
+check "reproduce --list: the rows" "$(head -c 300 stdout)" grep -q 'LeNet-300-100' stdout
+check "reproduce --list: leaves no record" "$(find listed -name record.json)" test -z "$(find listed -name record.json)"
+# No table has that name: nothing is measured, and the paper's own record is not touched.
+exits "reproduce --tables" 0 reproduce merging --tables 'no such table' --processes 1 --runs chosen
+check "reproduce --tables: its record is not the paper's" "$(find chosen -name record.json)" \
+  bash -c 'ls chosen/reproduce-[0-9a-f]*/record.json >/dev/null && test -z "$(find chosen/reproduce-merging-* -name record.json)"'
 
 # --- terminals and pipes ----------------------------------------------------------------------------------------------
 NO_COLOR=1 run inspect "$models/mlp.onnx"

@@ -329,6 +329,21 @@ TEST(Distillation, WidthsAndArchitecturesMayDiffer) {
   EXPECT_GT(loss({.match = "swa", .match_layers = {"features.10=" + last_spatial_value(explained_graph(teacher))}}), 0);
 }
 
+// A layer in front of a batch norm is the same layer in both networks: of two that are equal nothing is to be matched.
+TEST(Distillation, MatchesALayerInFrontOfItsBatchNorm) {
+  at::manual_seed(2);
+  Batch batch{.images = at::randn({3, 3, 32, 32}), .labels = at::tensor({0, 4, 9}, at::kLong)};
+  Graph net = build("vgg9-bn", {.width = 0.25, .input = {3, 32, 32}}, 1);
+  net.tensors.at("features.1.running_mean") = at::randn_like(net.tensors.at("features.1.running_mean"));
+  const auto loss = [&](const DistillationOptions& options) {
+    Distillation objective(net, net, options);
+    return step_of(objective, net, batch).loss;
+  };
+  const double alone = loss({.alpha = 0});
+  EXPECT_NEAR(loss({.alpha = 0, .match = "ewa", .match_layers = {"features.0"}}), alone, 1e-5);
+  EXPECT_GT(loss({.alpha = 0, .match = "ewa", .match_layers = {"features.0=features.1"}}), alone + 1e-3);
+}
+
 TEST(Distillation, WhatIsRefused) {
   const Graph mlp = build("lenet-300-100"), net = student_net();
   EXPECT_NO_THROW(Distillation(mlp, mlp, {}));

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "pare/report/page.h"
 
@@ -29,6 +30,13 @@ json evaluated(double samples, double accuracy) {
   return {{"command", "eval"},
           {"options", {{"limit", samples}}},
           {"result", {{"samples", samples}, {"models", {{{"model", "a.onnx"}, {"metrics", {{"top1", accuracy}}}}}}}}};
+}
+
+json evaluated_on(const char* data, const char* split, double accuracy) {
+  json record = evaluated(0, accuracy);
+  record["options"]["data"] = data;
+  record["result"]["split"] = split;
+  return record;
 }
 
 json timed(int batch, int threads, const char* model, double seconds) {
@@ -105,6 +113,104 @@ TEST(Models, AModelMadeAnewHasItsNewAccuracy) {
   const auto models = summarize({made_record(pruned_in("", 0.8)), made_record(less)});
   EXPECT_EQ(of_file(models, "out/b.onnx").accuracy, 0.6);
   EXPECT_EQ(of_file(models, "out/b.onnx").samples, 100);
+}
+
+// What was measured of the file that is gone is not the new one's.
+TEST(Models, AModelMadeAnewHasNothingOfTheOldOne) {
+  json first = pruned_in("", 0.8);
+  first["result"]["after"].update({{"sparsity_all", 0.5}, {"macs", 1000}, {"attribution_similarity", 0.9}});
+  const Record bench = made_record(timed(1, 1, "out/b.onnx", 0.5));
+  const auto before = summarize({made_record(first), bench});
+  EXPECT_EQ(of_file(before, "out/b.onnx").latency, 0.5);
+  EXPECT_EQ(of_file(before, "out/b.onnx").nonzero, 25);
+  const auto models = summarize({made_record(first), bench, made_record(pruned_in("", 0.7))});
+  ASSERT_EQ(models.size(), 2U);
+  const ModelSummary& again = of_file(models, "out/b.onnx");
+  EXPECT_EQ(again.accuracy, 0.7);
+  EXPECT_EQ(again.parameters, 50);
+  for (const double old : {again.latency, again.nonzero, again.macs, again.similarity}) EXPECT_TRUE(std::isnan(old));
+  EXPECT_EQ(again.from, "a.onnx");
+}
+
+TEST(Models, AnAccuracyOfOtherImagesReplacesNone) {
+  const Record test = made_record(evaluated_on("cifar10", "test", 0.9));
+  const Record train = made_record(evaluated_on("cifar10", "train", 0.99));
+  const Record other = made_record(evaluated_on("cifar100", "test", 0.3));
+  for (const Record& second : {train, other}) {
+    const auto models = summarize({test, second});
+    EXPECT_EQ(models[0].accuracy, 0.9);
+    EXPECT_EQ(models[0].data, "cifar10");
+    EXPECT_EQ(models[0].split, "test");
+  }
+  EXPECT_EQ(summarize({test, made_record(evaluated_on("cifar10", "test", 0.8))})[0].accuracy, 0.8);
+  // Training images are better than none, and anything better than those.
+  EXPECT_EQ(summarize({train})[0].accuracy, 0.99);
+  EXPECT_EQ(summarize({train, test})[0].accuracy, 0.9);
+  EXPECT_EQ(summarize({train, other})[0].accuracy, 0.3);
+  EXPECT_NE(html_page({train}).find("training images"), std::string::npos);
+  EXPECT_EQ(html_page({test}).find("training images"), std::string::npos);
+}
+
+TEST(Models, PruningMeasuredOnTrainingImages) {
+  json prune = pruned_in("", 0.95);
+  prune["options"]["data"] = "cifar10";
+  prune["options"]["split"] = "train";
+  prune["result"]["before"]["metrics"] = {{"top1", 0.99}};
+  const auto models = summarize({made_record(evaluated_on("cifar10", "test", 0.9)), made_record(prune)});
+  EXPECT_EQ(of_file(models, "a.onnx").accuracy, 0.9);
+  EXPECT_EQ(of_file(models, "out/b.onnx").accuracy, 0.95);
+  EXPECT_EQ(of_file(models, "out/b.onnx").split, "train");
+}
+
+TEST(Models, DataAreNamedWhereTheyDiffer) {
+  json other = evaluated_on("cifar100", "test", 0.3);
+  const Record first = made_record(evaluated_on("cifar10", "test", 0.9));
+  EXPECT_EQ(html_page({first}).find("class=\"soft\">cifar10<"), std::string::npos);
+  other["result"]["models"][0]["model"] = "b.onnx";
+  const std::string page = html_page({first, made_record(other)});
+  EXPECT_NE(page.find("class=\"soft\">cifar10<"), std::string::npos);
+  EXPECT_NE(page.find("class=\"soft\">cifar100<"), std::string::npos);
+}
+
+TEST(Models, TheEnsembleOfAnEvaluationIsInNoPlot) {
+  json eval = {{"command", "eval"}, {"options", {{"limit", 0}}}};
+  for (const auto& [name, parameters] : {std::pair("a.onnx", 100), {"b.onnx", 110}, {"ensemble", 210}})
+    eval["result"]["models"].push_back(
+        {{"model", name}, {"parameters", parameters}, {"macs", parameters}, {"metrics", {{"top1", 0.5}}}});
+  const auto models = summarize({made_record(eval)});
+  ASSERT_EQ(models.size(), 3U);
+  EXPECT_EQ(of_file(models, "ensemble").method, kEnsemble);
+  EXPECT_EQ(of_file(models, "ensemble").accuracy, 0.5);
+  const auto plots = size_plots(models);
+  ASSERT_EQ(plots.size(), 2U);
+  for (const auto& plot : plots) {
+    ASSERT_EQ(plot.series.size(), 1U);
+    EXPECT_EQ(plot.series[0].x, (std::vector<double>{100, 110}));
+  }
+}
+
+// What was made of one network is not joined to what was made of another.
+TEST(Models, EveryNetworkHasItsOwnCurves) {
+  json one = pruned_in("/one", 0.8);
+  json two = pruned_in("/two", 0.6);
+  one["result"]["before"]["metrics"] = {{"top1", 0.9}};
+  two["result"]["before"].update({{"parameters", 200}, {"metrics", {{"top1", 0.7}}}});
+  const auto series_of = [](const std::vector<Record>& records) {
+    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> curves;
+    const auto plots = size_plots(summarize(records));
+    for (const auto& series : plots.at(0).series) curves[series.name] = {series.x, series.y};
+    return curves;
+  };
+  using Values = std::vector<double>;
+  const auto both = series_of({made_record(one), made_record(two)});
+  ASSERT_EQ(both.size(), 3U);
+  EXPECT_EQ(both.at("one/a.onnx, most-sim"), std::pair(Values({50, 100}), Values({0.8, 0.9})));
+  EXPECT_EQ(both.at("two/a.onnx, most-sim"), std::pair(Values({50, 200}), Values({0.6, 0.7})));
+  EXPECT_EQ(both.at("original"), std::pair(Values({100, 200}), Values({0.9, 0.7})));
+  // Of one network, the method says it.
+  const auto single = series_of({made_record(one)});
+  EXPECT_EQ(single.at("most-sim").first, Values({50, 100}));
+  EXPECT_EQ(single.size(), 2U);
 }
 
 TEST(Models, LatenciesAreOfOneSetting) {

@@ -61,6 +61,23 @@ TEST(LinePlot, OddValuesLeaveAPicture) {
   EXPECT_EQ(svg.find("<t>"), std::string::npos);
 }
 
+TEST(LinePlot, LongCurvesHaveNoMarks) {
+  const auto marks = [](size_t points, bool wanted) {
+    LineSeries series{.name = "a", .x = {}, .y = {}};
+    for (size_t i = 0; i < points; ++i) series.x.push_back(static_cast<double>(i)), series.y.push_back(0.5);
+    const std::string svg = to_svg({.title = "t", .x = "x", .y = "y", .series = {series}, .marks = wanted});
+    size_t count = 0;
+    for (size_t at = svg.find("class=\"mark\""); at != std::string::npos; at = svg.find("class=\"mark\"", at + 1))
+      ++count;
+    return count;
+  };
+  // Its points, and the one in the legend.
+  EXPECT_EQ(marks(40, true), 41U);
+  EXPECT_EQ(marks(41, true), 0U);
+  EXPECT_EQ(marks(40, false), 0U);
+  EXPECT_EQ(marks(1, false), 2U);  // no line to see it by
+}
+
 TEST(Models, AreJoinedByTheirFile) {
   const auto models = summarize({record_of(kPrune), record_of(kBench)});
   ASSERT_EQ(models.size(), 2U);
@@ -114,6 +131,27 @@ TEST(Page, OddEntriesAreLeftOut) {
        R"({"command": "convert", "options": {"model": "a"}, "result": {"output": "a", "parameters": -1}})"})
     EXPECT_FALSE(html_page({record_of(text)}).empty()) << text;
   for (const char* text : {"", "[]", "3", "{", R"({"command": 1})"}) EXPECT_THROW(record_of(text), Error) << text;
+}
+
+TEST(Records, AreNotNestedWithoutEnd) {
+  const auto nested = [](size_t levels) {
+    return R"({"command": "eval", "result": )" + std::string(levels, '[') + std::string(levels, ']') + "}";
+  };
+  EXPECT_NO_THROW(html_page({parse_record("r", nested(63))}));
+  for (const size_t levels : {size_t{64}, size_t{100'000}}) {
+    try {
+      parse_record("r", nested(levels));
+      ADD_FAILURE() << levels;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::format);
+      EXPECT_NE(error.message().find("nested"), std::string::npos) << error.what();
+    }
+  }
+  // Side by side, and in strings, they are not.
+  EXPECT_NO_THROW(record_of((R"({"command": ")" + std::string(1000, '[') + R"(\"{"})").c_str()));
+  std::string wide = R"({"command": "eval", "result": [)";
+  for (int i = 0; i < 1000; ++i) wide += "[{}], ";
+  EXPECT_NO_THROW(record_of((wide + "0]}").c_str()));
 }
 
 TEST(Records, AreFoundInDirectories) {

@@ -101,6 +101,79 @@ TEST(Pictures, AreThoseOfTheRecordsDirectory) {
   EXPECT_NE(html.find(base64(encode_png(own))), std::string::npos);
 }
 
+// A record that does not say where its command ran: what lies here under that name is another's.
+TEST(Pictures, AreNotThoseOfTheCurrentDirectory) {
+  const fs::path here = fs::current_path();
+  const fs::path scratch = fs::temp_directory_path() / fmt::format("pare-own-pictures-{}", ::getpid());
+  fs::create_directories(scratch / "run");
+  write_png(scratch / "map.png", at::full({3, 4, 4}, 200, at::kByte));
+  const json explain = {{"command", "explain"},
+                        {"result", {{"explanations", {{{"image", "i"}, {"file", "map.png"}}}}}}};
+  size_t budget = 1'000'000;
+  fs::current_path(scratch);
+  const std::string elsewhere = pictures_section({{"run/record.json", explain}}, {}, budget);
+  const std::string beside = pictures_section({{"record.json", explain}}, {}, budget);
+  fs::current_path(here);
+  fs::remove_all(scratch);
+  EXPECT_EQ(elsewhere, "");
+  EXPECT_NE(beside.find("<img"), std::string::npos);
+}
+
+// Pictures have what the rest of the page leaves of 2 MB.
+TEST(Pictures, TakeNoMoreThanIsLeftOfThePage) {
+  const fs::path scratch = fs::temp_directory_path() / fmt::format("pare-page-pictures-{}", ::getpid());
+  fs::create_directories(scratch);
+  at::manual_seed(1);
+  // 120 kB, which packing makes no smaller.
+  write_png(scratch / "map.png", at::randint(0, 256, {3, 200, 200}, at::kLong).to(at::kByte));
+  json explain = {{"command", "explain"}, {"directory", scratch.string()}};
+  for (int i = 0; i < 4; ++i) explain["result"]["explanations"].push_back({{"image", "i"}, {"file", "map.png"}});
+  const auto page_beside = [&](size_t bytes) {
+    explain["command_line"] = std::string(bytes, 'x');
+    return html_page(record_with(explain));
+  };
+  const std::string small = page_beside(10);
+  EXPECT_EQ(times_in(small, "<img"), 4U);
+  EXPECT_LT(small.find("<h2>Pictures</h2>"), small.find("<h2>How to repeat it</h2>"));
+  for (const size_t bytes : {size_t{1'500'000}, size_t{1'950'000}}) {
+    const std::string large = page_beside(bytes);
+    const size_t shown = times_in(large, "<img");
+    EXPECT_EQ(shown, bytes < 1'900'000 ? 2U : 0U);
+    EXPECT_NE(large.find(fmt::format("{} more pictures", 4 - shown)), std::string::npos);
+    EXPECT_LT(large.size(), 2'000'000U);
+    EXPECT_LT(large.find("<h2>Pictures</h2>"), large.find("<h2>How to repeat it</h2>"));
+  }
+  fs::remove_all(scratch);
+}
+
+TEST(Page, SaysWhatIsLeftOut) {
+  json train = {{"command", "train"}, {"options", {{"output", "a.onnx"}}}};
+  for (int i = 0; i < 26; ++i) {
+    train["training"].push_back({{"what", std::to_string(i)}, {"history", {{{"epoch", 1}, {"loss", 2.0}}}}});
+    if (i == 23) {
+      EXPECT_EQ(training_section(record_with(train), {}).find("left out"), std::string::npos);
+    }
+  }
+  EXPECT_NE(training_section(record_with(train), {}).find("2 more curves are left out."), std::string::npos);
+
+  json roar = {{"command", "roar"}, {"result", {{"metric", "f1"}, {"levels", {0.5}}}}};
+  for (int i = 0; i < 25; ++i)
+    roar["result"]["curves"].push_back({{"maps", std::to_string(i)}, {"points", {{{"f1", 0.5}}}}});
+  EXPECT_NE(attribution_section(record_with(roar), {}).find("1 more curve is left out."), std::string::npos);
+
+  // Alike as far as bars are drawn, and not beyond.
+  const auto cut = [](const char* output, int kept) {
+    json prune = {{"command", "prune"}, {"options", {{"output", output}}}};
+    for (int i = 0; i < 203; ++i)
+      prune["result"]["groups"].push_back({{"name", "g"}, {"kept", i < 202 ? 1 : kept}, {"total", 9}});
+    return Record{"r", prune};
+  };
+  const std::string layers = layers_section({cut("a.onnx", 1), cut("b.onnx", 1), cut("c.onnx", 2)}, {});
+  EXPECT_EQ(times_in(layers, "<svg"), 2U);
+  EXPECT_EQ(times_in(layers, "class=\"bar\""), 400U);
+  EXPECT_EQ(times_in(layers, "3 more bars are left out."), 2U);
+}
+
 TEST(Recipes, SayWhereTheyRan) {
   const json content = {{"command", "prune"}, {"directory", "/home/<me>/x"}, {"command_line", "pare prune a.onnx"}};
   EXPECT_NE(recipes_section(record_with(content)).find("In /home/&lt;me&gt;/x"), std::string::npos);

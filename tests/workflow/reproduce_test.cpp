@@ -23,6 +23,13 @@ class ReproduceTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(runs_); }
 
   Reproduction table() const { return Reproduction("test", options_, {}); }
+  // All rows of a paper, with nothing measured.
+  std::vector<TableRow> listed(const std::string& paper) {
+    options_.list = true;
+    Reproduction rows(paper, options_, {});
+    rows.measure_all(find_papers(paper).front().reproduce);
+    return rows.done();
+  }
 
   std::filesystem::path runs_;
   ReproduceOptions options_;
@@ -46,6 +53,72 @@ TEST_F(ReproduceTest, AFinishedRowIsReadBack) {
   Reproduction other = table();
   other.row({.table = "t", .what = "w"}, [&] { return ++measured, 0.5; });
   EXPECT_EQ(measured, 3);
+}
+
+TEST_F(ReproduceTest, FreshTablesLeaveTheRowsOfOthers) {
+  std::map<std::string, int> measured;
+  const auto go = [&](const std::string& tables, bool fresh) {
+    options_.tables = tables;
+    options_.fresh = fresh;
+    Reproduction chosen = table();
+    for (const char* name : {"small", "large"})
+      chosen.row({.table = name, .what = "w"}, [&, name] { return static_cast<double>(++measured[name]); });
+  };
+  go("", false);
+  go("l*", true);
+  go("", false);
+  EXPECT_EQ(measured["large"], 2);
+  EXPECT_EQ(measured["small"], 1);
+  go("", true);
+  EXPECT_EQ(measured["small"], 2);
+}
+
+// Published figures of other networks or other data say so beside ours.
+TEST_F(ReproduceTest, WhatPublishedFiguresAreOfIsNoted) {
+  const auto part_of = [](const TableRow& row, const char* name) { return row.table.find(name) != std::string::npos; };
+  for (const char* scale : {"toy", "small", "full"}) {
+    options_.scale = scale;
+    const bool full = options_.scale == "full";
+    size_t scenes = 0, thin = 0, pairs = 0;
+    for (const auto& row : listed("attribution")) {
+      if (std::isnan(row.published)) continue;
+      const bool inferred = part_of(row, "maps by rap");
+      EXPECT_EQ(row.note.find("RAP is inferred") != std::string::npos, inferred) << row.table << ": " << row.note;
+      const bool noted =
+          row.note.find("published: VGG-16") == 0 && row.note.find("PASCAL VOC 2012") != std::string::npos;
+      EXPECT_EQ(noted, part_of(row, "scenes")) << row.table << ": " << row.note;
+      scenes += noted ? 1 : 0;
+    }
+    for (const auto& row : listed("merging")) {
+      if (std::isnan(row.published) || !part_of(row, "vgg") || !part_of(row, "CIFAR-10")) continue;
+      EXPECT_EQ(row.note, full ? "" : "published: VGG-16 of full width, CIFAR-10") << row.table;
+      ++thin;
+    }
+    for (const auto& row : listed("fusion")) {
+      if (std::isnan(row.published) || part_of(row, "vgg11")) continue;
+      EXPECT_EQ(row.note, part_of(row, "the published pair") ? "" : "published: the authors' own pair") << row.table;
+      ++pairs;
+    }
+    EXPECT_GT(scenes, 0U);
+    EXPECT_GT(thin, 0U);
+    EXPECT_GT(pairs, 0U);
+  }
+}
+
+TEST_F(ReproduceTest, RowsOfVocAreOnRequestBelowFullScale) {
+  for (const char* scale : {"toy", "small", "full"}) {
+    options_.scale = scale;
+    options_.seeds = 2;
+    size_t rows = 0, students = 0;
+    for (const auto& row : listed("attribution")) {
+      if (row.table.find("PASCAL VOC") == std::string::npos) continue;
+      EXPECT_EQ(row.on_request, options_.scale != "full") << scale;
+      ++rows;
+      students += row.table.find("2 seeds") != std::string::npos ? 1 : 0;
+    }
+    EXPECT_GT(students, rows / 2) << scale;
+    EXPECT_GT(rows, 0U) << scale;
+  }
 }
 
 // Every figure that is quoted of the papers has its row, at every scale.

@@ -1,10 +1,25 @@
 #include "pare/workflow/run_store.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 namespace pare {
 namespace {
+
+// Names of files may be any bytes.
+TEST(RunStore, ADefinitionThatIsNotUtf8HasADirectory) {
+  const auto runs = std::filesystem::temp_directory_path() / fmt::format("pare-run-store-{}", ::getpid());
+  const RunDirectory run = open_run(runs, "test", {{"model", "a\xFF.onnx"}});
+  EXPECT_TRUE(std::filesystem::is_regular_file(run.path / "definition.json"));
+  EXPECT_EQ(open_run(runs, "test", {{"model", "a\xFF.onnx"}}).path, run.path);
+  EXPECT_NE(open_run(runs, "test", {{"model", "b.onnx"}}).path, run.path);
+  std::filesystem::remove_all(runs);
+}
 
 // A run is found again by what it was made of: other images of the same number and size are other data.
 TEST(RunStore, DataDifferByOnePixelOneLabelOrTheirNormalization) {

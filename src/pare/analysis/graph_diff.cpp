@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
@@ -76,7 +78,7 @@ std::vector<at::Tensor> constants_of(const Graph& graph, const Node& node) {
   return result;
 }
 
-// The shapes differ: nothing. No constants at all: NaN.
+// The shapes differ: nothing. No constants at all: NaN. A number against none: infinite.
 std::optional<double> distance_of(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   if (a.size() != b.size()) return std::nullopt;
   double difference = 0;
@@ -84,10 +86,13 @@ std::optional<double> distance_of(const std::vector<at::Tensor>& a, const std::v
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].sizes() != b[i].sizes() || a[i].scalar_type() != b[i].scalar_type()) return std::nullopt;
     const at::Tensor first = a[i].to(at::kDouble);
-    difference += (first - b[i].to(at::kDouble)).square().sum().item<double>();
-    norm += first.square().sum().item<double>();
+    const at::Tensor second = b[i].to(at::kDouble);
+    const at::Tensor same = (first == second) | (at::isnan(first) & at::isnan(second));
+    difference += at::where(same, at::zeros_like(first), first - second).square().sum().item<double>();
+    norm += at::where(at::isfinite(first), first, at::zeros_like(first)).square().sum().item<double>();
   }
   if (a.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(difference)) return std::numeric_limits<double>::infinity();
   return difference == 0 ? 0 : std::sqrt(difference / std::max(norm, 1e-300));
 }
 
@@ -96,7 +101,64 @@ NodeSide side_of(const ModelCost& cost, size_t index) {
   return {index, node.name, node.output, node.parameters, node.macs};
 }
 
-void compare_nodes(const Graph& a, const Graph& b, NodeDiff& diff) {
+// Where a value comes from: the place of an input of the graph, or a node and which of its outputs.
+struct Origin {
+  std::optional<size_t> input, node;
+  size_t output = 0;
+};
+
+std::map<std::string, Origin> origins_of(const Graph& graph) {
+  std::map<std::string, Origin> origins;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) origins[graph.inputs[i].name] = {.input = i};
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    for (size_t i = 0; i < graph.nodes[n].outputs.size(); ++i)
+      origins[graph.nodes[n].outputs[i]] = {.node = n, .output = i};
+  return origins;
+}
+
+// Do paired nodes read the same values? One that a node without a partner makes says nothing: that node is listed.
+class Wiring {
+ public:
+  Wiring(const Graph& a, const Graph& b, const Pairs& pairs)
+      : a_(a), b_(b), origins_a_(origins_of(a)), origins_b_(origins_of(b)) {
+    for (const auto& [first, second] : pairs) {
+      if (first && second) partner_[*first] = *second;
+      if (!first) added_.insert(*second);
+    }
+  }
+
+  bool same(const Node& a, const Node& b) const {
+    for (size_t i = 0; i < std::max(a.inputs.size(), b.inputs.size()); ++i) {
+      const Origin* first = find(origins_a_, a_, a, i);
+      const Origin* second = find(origins_b_, b_, b, i);
+      if (first == nullptr && second == nullptr) continue;
+      if (first == nullptr || second == nullptr) return false;
+      if ((first->node && !partner_.contains(*first->node)) || (second->node && added_.contains(*second->node)))
+        continue;
+      if (first->input != second->input || first->output != second->output) return false;
+      if (first->node && partner_.at(*first->node) != *second->node) return false;
+    }
+    return true;
+  }
+
+ private:
+  // Nothing for constants, and for inputs that are left out.
+  static const Origin* find(const std::map<std::string, Origin>& origins, const Graph& graph, const Node& node,
+                            size_t place) {
+    if (place >= node.inputs.size() || node.inputs[place].empty()) return nullptr;
+    if (graph.tensors.contains(node.inputs[place])) return nullptr;
+    const auto found = origins.find(node.inputs[place]);
+    return found == origins.end() ? nullptr : &found->second;
+  }
+
+  const Graph& a_;
+  const Graph& b_;
+  std::map<std::string, Origin> origins_a_, origins_b_;
+  std::map<size_t, size_t> partner_;  // of a node of a
+  std::set<size_t> added_;            // nodes of b alone
+};
+
+void compare_nodes(const Graph& a, const Graph& b, const Wiring& wiring, NodeDiff& diff) {
   const Node& first = a.nodes[diff.a->index];
   const Node& second = b.nodes[diff.b->index];
   const auto distance = distance_of(constants_of(a, first), constants_of(b, second));
@@ -105,6 +167,7 @@ void compare_nodes(const Graph& a, const Graph& b, NodeDiff& diff) {
     if (changed) diff.what += (diff.what.empty() ? "" : ", ") + std::string(what);
   };
   note(!same_attributes(first, second), "attributes");
+  note(!wiring.same(first, second), "inputs");
   note(diff.a->output != diff.b->output, "output shape");
   note(!distance, "weight shape");
   note(distance && *distance != 0 && !std::isnan(*distance), "weights");
@@ -132,7 +195,9 @@ GraphDiff diff_graphs(const Graph& a, const Graph& b) {
   const ModelCost cost_a = cost_of(a);
   const ModelCost cost_b = cost_of(b);
   GraphDiff result;
-  for (const auto& pair : aligned(a, b)) {
+  const Pairs pairs = aligned(a, b);
+  const Wiring wiring(a, b, pairs);
+  for (const auto& pair : pairs) {
     NodeDiff diff;
     if (pair.first) diff.a = side_of(cost_a, *pair.first);
     if (pair.second) diff.b = side_of(cost_b, *pair.second);
@@ -142,7 +207,7 @@ GraphDiff diff_graphs(const Graph& a, const Graph& b) {
     else if (!pair.second)
       diff.change = NodeChange::removed;
     else
-      compare_nodes(a, b, diff);
+      compare_nodes(a, b, wiring, diff);
     result.nodes.push_back(std::move(diff));
   }
   return result;

@@ -32,8 +32,9 @@ struct NodeDiff {
   std::string op;
   std::optional<NodeSide> a;
   std::optional<NodeSide> b;
-  std::string what;  // what changed: "attributes, shape, weights"
-  // ‖W_a − W_b‖ / ‖W_a‖ over the node's constants; NaN where it has none or their shapes differ.
+  std::string what;  // what changed: "attributes, inputs, output shape, weights"
+  // ‖W_a − W_b‖ / ‖W_a‖ over the node's constants; NaN where it has none or their shapes differ, infinite where one has
+  // a number and the other none.
   double weight_distance = std::numeric_limits<double>::quiet_NaN();
 };
 

@@ -1,21 +1,40 @@
 #include "pare/analysis/scores.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
+#include <set>
 
 #include "pare/core/error.h"
 
 namespace pare {
 
+namespace {
+
+const std::set<std::string_view> kProbabilities = {"Softmax", "LogSoftmax", "Sigmoid"};
+// What may stand behind them without a change of value.
+const std::set<std::string_view> kShapedOnly = {"Identity", "Flatten", "Reshape", "Squeeze", "Dropout"};
+
+}  // namespace
+
 std::string score_value(const Graph& graph) {
   if (graph.outputs.empty()) throw Error(ErrorKind::shape, graph.name, "has no output");
   const std::string& output = graph.outputs[0].name;
+  std::string value = output;
   // From the end, where it nearly always is: a training asks at every step.
-  const auto last = std::find_if(graph.nodes.rbegin(), graph.nodes.rend(), [&](const Node& node) {
-    return std::find(node.outputs.begin(), node.outputs.end(), output) != node.outputs.end();
-  });
-  if (last == graph.nodes.rend() || !last->domain.empty()) return output;
-  const bool probabilities = last->op == "Softmax" || last->op == "LogSoftmax" || last->op == "Sigmoid";
-  return probabilities ? last->inputs.at(0) : output;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::find(node->outputs.begin(), node->outputs.end(), value) == node->outputs.end()) continue;
+    if (!node->domain.empty() || node->inputs.empty()) break;
+    if (kProbabilities.contains(node->op)) return node->inputs[0];
+    if (!kShapedOnly.contains(node->op)) break;
+    value = node->inputs[0];
+  }
+  return output;
+}
+
+at::Tensor score_rows(const at::Tensor& scores) {
+  if (scores.dim() == 0) throw Error(ErrorKind::shape, "scores", "are a single number, expected a row for each image");
+  return scores.dim() == 1 ? scores.unsqueeze(1) : scores.flatten(1);
 }
 
 }  // namespace pare

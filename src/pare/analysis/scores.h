@@ -1,5 +1,7 @@
-// Which value of a network holds the class scores. A pure function; any thread.
+// Which value of a network holds the class scores. Pure functions; any thread.
 #pragma once
+
+#include <ATen/core/Tensor.h>
 
 #include <string>
 
@@ -7,8 +9,12 @@
 
 namespace pare {
 
-// The first output, or what a final Softmax, LogSoftmax or Sigmoid reads. Losses, thresholds and attributions are those
-// of scores; the network itself keeps its last operator. Error{shape} when it has no output.
+// The first output, or what a final Softmax, LogSoftmax or Sigmoid reads, reshaped behind it or not. Losses, thresholds
+// and attributions are those of scores; the network itself keeps its last operators. Error{shape} when it has no
+// output.
 std::string score_value(const Graph& graph);
+
+// [N, K]: a row for each image, of one score where a network has only one. Error{shape} for a single number.
+at::Tensor score_rows(const at::Tensor& scores);
 
 }  // namespace pare

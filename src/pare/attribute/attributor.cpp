@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "pare/analysis/scores.h"
+#include "pare/analysis/shapes.h"
 #include "pare/attribute/cam.h"
 #include "pare/attribute/excitation.h"
 #include "pare/attribute/explained.h"
@@ -110,9 +112,28 @@ double Attribution::mean_error() const {
   return each.defined() && each.numel() > 0 ? each.mean().item<double>() : std::nan("");
 }
 
+namespace {
+
+// A walk holds all values of every pair, their relevance, and copies of some.
+int64_t pairs_in_memory(const Graph& graph) {
+  constexpr int64_t kBytes = int64_t{2} << 30, kCopies = 3;
+  int64_t bytes = 1;
+  for (const auto& [value, type] : infer_shapes(graph, {.batch = 1, .open = 224}).types)
+    if (!graph.is_constant(value)) bytes += kCopies * type.count() * static_cast<int64_t>(at::elementSize(type.dtype));
+  return std::max<int64_t>(kBytes / bytes, 1);
+}
+
+std::vector<std::string> layers_named(const AttributionOptions& options) {
+  return options.layer.empty() ? std::vector<std::string>{} : std::vector{options.layer};
+}
+
+}  // namespace
+
 struct Attributor::State {
   State(const Graph& model, AttributionOptions wanted)
-      : options(std::move(wanted)), graph(explained_graph(model)), cam(cam_kind(options.method)) {
+      : options(std::move(wanted)),
+        graph(explained_graph(model, layers_named(options))),
+        cam(cam_kind(options.method)) {
     const auto& names = attribution_methods();
     if (std::find(names.begin(), names.end(), options.method) == names.end())
       throw Error(ErrorKind::usage, "method", "unknown method '{}', expected one of {}", options.method,
@@ -133,7 +154,10 @@ struct Attributor::State {
     } else {
       whole.emplace(graph);
     }
-    if (walks(options.method)) walked = values_behind(graph, layer);
+    if (walks(options.method)) {
+      walked = values_behind(graph, layer);
+      most_pairs = pairs_in_memory(graph);
+    }
   }
 
   // Only the part behind the layer is differentiated.
@@ -146,13 +170,13 @@ struct Attributor::State {
     Attribution out;
     if (rows.defined()) {  // the scores of all images, then the pairs
       const at::NoGradGuard no_grad;
-      out.scores = back->run(boundary).outputs.at(0).flatten(1);
+      out.scores = score_rows(back->run(boundary).outputs.at(0));
       for (auto& value : boundary) value = of_pairs(value, images, rows);
     }
     const at::AutoGradMode recording(true);
     const at::Tensor A = boundary[0].contiguous().detach().requires_grad_();
     boundary[0] = A;
-    const at::Tensor scores = back->run(boundary).outputs.at(0).flatten(1);
+    const at::Tensor scores = score_rows(back->run(boundary).outputs.at(0));
     if (!rows.defined()) out.scores = scores.detach();
     out.classes = classes.defined() ? classes : top_classes(scores.detach());
     class_scores(scores, out.classes).sum().backward();
@@ -192,31 +216,32 @@ struct Attributor::State {
     RunResult run = whole->run({&images, 1}, {.taps = walked});
     run.tapped[graph.inputs[0].name] = images;
     Attribution out;
-    out.scores = run.outputs.at(0).flatten(1);
+    out.scores = score_rows(run.outputs.at(0));
     if (rows.defined())
       for (auto& [name, value] : run.tapped) value = of_pairs(value, images, rows);
     const at::Tensor scores = rows.defined() ? run.outputs[0].index_select(0, rows) : run.outputs[0];
-    const at::Tensor pair_scores = scores.flatten(1);
+    const at::Tensor pair_scores = score_rows(scores);
     out.classes = classes.defined() ? classes : top_classes(pair_scores);
     const at::Tensor score = class_scores(pair_scores, out.classes);
     const at::Tensor one = at::zeros_like(pair_scores).scatter(1, out.classes.unsqueeze(1), 1.0);
     const auto walk = [&](const at::Tensor& start, const LinearRule& rule) {
       return walk_back(graph, run.tapped, start.reshape(scores.sizes()), layer, rule);
     };
-    at::Tensor R;
+    Walked walked_to;
     Collapse how = Collapse::sum;
     if (options.method == "lrp") {
-      R = walk(one * score.unsqueeze(1), lrp_rule(lrp_preset(options.lrp)));
+      walked_to = walk(one * score.unsqueeze(1), lrp_rule(lrp_preset(options.lrp)));
     } else if (options.method == "rap") {
-      R = walk(one * score.unsqueeze(1), rap_rule());
+      walked_to = walk(one * score.unsqueeze(1), rap_rule());
       how = Collapse::positive;
     } else {
-      R = walk(one, excitation_rule());
+      walked_to = walk(one, excitation_rule());
     }
-    out.relevance = R.flatten(1).sum(1);
+    at::Tensor R = walked_to.relevance;
+    out.relevance = R.flatten(1).sum(1) + walked_to.beside;
     out.expected = options.method == "ebp" || options.method == "contrastive-ebp" ? at::ones_like(score) : score;
     if (options.method == "contrastive-ebp") {
-      R = R - walk(one, excitation_rule(/*opposite=*/true));
+      R = R - walk(one, excitation_rule(/*opposite=*/true)).relevance;
       how = Collapse::positive;
     }
     // Relevance of a negative score has its sign; maps show what the score rests on.
@@ -229,7 +254,7 @@ struct Attributor::State {
   at::Tensor scores_of(const at::Tensor& images) const {
     const at::NoGradGuard no_grad;
     const RunResult run = cam ? back->run(front->run({&images, 1}).outputs) : whole->run({&images, 1});
-    return run.outputs.at(0).flatten(1);
+    return score_rows(run.outputs.at(0));
   }
 
   Attribution with_scores(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
@@ -246,8 +271,8 @@ struct Attributor::State {
     return explain_by_gradient(images, x, rows, classes, picture);
   }
 
-  // The graph runs on `batch` images and no other number (it may hold a Reshape to [1, -1]). Pairs go in pieces of that
-  // many, each with its own image; image 0 and class 0 fill the last.
+  // The graph runs on `batch` images and no other number (it may hold a Reshape to [1, -1]), or more do not fit into
+  // memory. Pairs go in pieces of that many, each with its own image; image 0 and class 0 fill the last.
   Attribution explain_in_pieces(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
                                 const std::vector<int64_t>& picture, int64_t batch) const {
     const at::Tensor pairs = rows.defined() ? rows : at::arange(images.size(0), at::kLong);
@@ -294,6 +319,7 @@ struct Attributor::State {
   std::optional<CamKind> cam;
   std::string layer;
   std::vector<std::string> walked;  // values that a walk to the layer needs
+  int64_t most_pairs = 0;           // that it takes at once; 0: any number
   std::optional<Program> whole, front, back;
 };
 
@@ -311,7 +337,9 @@ Attribution Attributor::explain(const at::Tensor& images, const at::Tensor& rows
   if (input.scalar_type() != state_->graph.inputs[0].dtype) input = input.to(state_->graph.inputs[0].dtype);
   std::vector<int64_t> picture = {1, 1, input.numel() / std::max<int64_t>(input.size(0), 1)};
   if (images.dim() == 4) picture = {images.size(1), images.size(2), images.size(3)};
-  const int64_t batch = dims && !dims->empty() ? (*dims)[0].size : -1;  // −1: any
+  int64_t batch = dims && !dims->empty() ? (*dims)[0].size : -1;  // −1: any
+  const int64_t pairs = rows.defined() ? rows.size(0) : input.size(0), most = state_->most_pairs;
+  if (batch < 1 && most > 0 && pairs > most) batch = most;
   const bool fits = batch < 1 || input.size(0) == 0 || (!rows.defined() && input.size(0) == batch);
   return fits ? state_->explain(input, rows, classes, picture)
               : state_->explain_in_pieces(input, rows, classes, picture, batch);

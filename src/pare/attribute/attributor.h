@@ -38,7 +38,7 @@ struct Attribution {
   at::Tensor maps;       // [P, h, w], as large as the layer or the input
   at::Tensor scores;     // [N, K], of the images
   at::Tensor classes;    // int64 [P]: what each map explains
-  at::Tensor relevance;  // [P], lrp, ebp, rap: the sum that arrived
+  at::Tensor relevance;  // [P], lrp, ebp, rap: the sum that arrived at the layer, and beside it
   at::Tensor expected;   // [P]: the sum that should have (the score, or 1); ig: the score's difference
 
   // |arrived − expected| / |expected| of each pair, 0 where nothing was expected; undefined for other methods.

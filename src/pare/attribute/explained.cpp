@@ -14,9 +14,9 @@ namespace pare {
 
 namespace {
 
-const std::set<std::string_view> kActivations = {"Relu",     "LeakyRelu", "PRelu",   "Elu",       "Selu",
-                                                 "Celu",     "Gelu",      "Sigmoid", "HardSwish", "Mish",
-                                                 "Softplus", "Softsign",  "Tanh",    "Clip",      "ThresholdedRelu"};
+const std::set<std::string_view> kActivations = {
+    "Relu",        "LeakyRelu", "PRelu", "Elu",      "Selu",     "Celu", "Gelu", "Sigmoid",
+    "HardSigmoid", "HardSwish", "Mish",  "Softplus", "Softsign", "Tanh", "Clip", "ThresholdedRelu"};
 
 bool is_spatial(const TensorType* type) {
   return type != nullptr && type->rank() == 4 && at::isFloatingType(type->dtype) && type->dims[2] * type->dims[3] > 1;
@@ -36,13 +36,19 @@ std::vector<const Node*> nodes_on_the_way(const Graph& graph) {
   return way;
 }
 
-// x · sigmoid(x) and x · clip(x + 3) are activations whose last node is the product.
+// x · sigmoid(x) and x · clip(x + 3) / 6 are activations whose last node is the product.
 std::string with_product(const Graph& graph, const Node& node) {
-  if (node.op != "Sigmoid" && node.op != "Clip") return node.outputs[0];
-  for (const auto& reader : graph.nodes)
-    if (reader.op == "Mul" &&
-        std::find(reader.inputs.begin(), reader.inputs.end(), node.outputs[0]) != reader.inputs.end())
+  if (node.op != "Sigmoid" && node.op != "HardSigmoid" && node.op != "Clip") return node.outputs[0];
+  std::string gate = node.outputs[0];
+  for (const auto& reader : graph.nodes) {
+    const auto at = std::find(reader.inputs.begin(), reader.inputs.end(), gate);
+    if (at == reader.inputs.end() || (reader.op != "Mul" && reader.op != "Div")) continue;
+    const std::string& other = reader.inputs.at(at == reader.inputs.begin() ? 1 : 0);
+    if (graph.is_constant(other))
+      gate = reader.outputs[0];
+    else if (reader.op == "Mul")
       return reader.outputs[0];
+  }
   return node.outputs[0];
 }
 
@@ -58,12 +64,16 @@ std::string last_spatial(const Graph& graph, bool activation) {
 
 }  // namespace
 
-Graph explained_graph(const Graph& original) {
+Graph explained_graph(const Graph& original, const std::vector<std::string>& observed) {
   if (original.inputs.size() != 1)
     throw Error(ErrorKind::shape, original.name, "has {} inputs, expected one that takes images",
                 original.inputs.size());
-  Graph graph = fold_batch_norm(original);
-  graph.outputs[0].name = score_value(graph);
+  Graph graph = original;
+  // Outputs are not folded away.
+  for (const auto& name : observed)
+    graph.outputs.push_back({.name = find_value(original, name), .dtype = original.inputs[0].dtype});
+  graph = fold_batch_norm(graph);
+  graph.outputs.at(0).name = score_value(graph);
   graph.outputs.resize(1);
   return remove_unused(std::move(graph));
 }

@@ -12,9 +12,10 @@
 
 namespace pare {
 
-// The graph with batch norms folded and one output: the scores in front of a final Softmax, LogSoftmax or Sigmoid.
+// The graph with batch norms folded and one output: the scores in front of a final Softmax, LogSoftmax or Sigmoid. The
+// values that `observed` names, as find_value() takes them, stay what they are: no norm is folded into them.
 // Error{shape} when it has not exactly one input. The function of what is kept is unchanged.
-Graph explained_graph(const Graph& graph);
+Graph explained_graph(const Graph& graph, const std::vector<std::string>& observed = {});
 
 // The value of the last activation on the way to the scores that still has a spatial extent (height or width above 1);
 // without one, the last such value of any other layer. Error{shape} when there is none.

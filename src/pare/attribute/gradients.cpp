@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "pare/analysis/scores.h"
 #include "pare/attribute/explained.h"
 #include "pare/core/error.h"
 
@@ -15,7 +16,7 @@ namespace pare {
 namespace {
 
 at::Tensor scores_of(const Program& program, const at::Tensor& x) {
-  return program.run({&x, 1}).outputs.at(0).flatten(1);
+  return score_rows(program.run({&x, 1}).outputs.at(0));
 }
 
 at::Tensor per_image(const at::Tensor& values, const at::Tensor& x) {

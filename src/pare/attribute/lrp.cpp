@@ -75,7 +75,10 @@ LinearRule lrp_rule(const LrpOptions& options) {
       case LrpRule::zero: return epsilon_rule(l, R, 0);
       case LrpRule::epsilon: return epsilon_rule(l, R, layer.epsilon);
       case LrpRule::gamma: return gamma_rule(l, R, layer.gamma, layer.epsilon);
-      case LrpRule::alpha_beta: return alpha_beta_rule(l, R, layer.alpha, layer.beta);
+      case LrpRule::alpha_beta:
+        return share_everywhere(l, R, layer.beta != 0, [&](const LinearStep& step, const at::Tensor& relevance) {
+          return alpha_beta_rule(step, relevance, layer.alpha, layer.beta);
+        });
       case LrpRule::box: return box_rule(l, R, options);
     }
     throw Error(ErrorKind::usage, "lrp", "unknown rule");

@@ -20,14 +20,14 @@ const Names kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
 const Names kAverages = {"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "Resize"};
 const Names kSums = {"Add", "Sub", "Sum", "Mean"};
 const Names kScales = {"Mul", "Div"};
-const Names kPassed = {"Relu",      "LeakyRelu",      "PRelu", "Elu",     "Selu",     "Celu",
-                       "Gelu",      "Sigmoid",        "Tanh",  "Mish",    "Softplus", "HardSigmoid",
-                       "HardSwish", "Softsign",       "Clip",  "Dropout", "Identity", "BatchNormalization",
-                       "Cast",      "ThresholdedRelu"};
+const Names kPassed = {"Relu",    "LeakyRelu", "PRelu",    "Elu",      "Selu",           "Celu",      "Gelu",
+                       "Sigmoid", "Tanh",      "Mish",     "Softplus", "HardSigmoid",    "HardSwish", "Softsign",
+                       "Clip",    "Dropout",   "Identity", "Cast",     "ThresholdedRelu"};
 const Names kMoved = {"Flatten",      "Reshape",      "Squeeze", "Unsqueeze", "Transpose", "Slice",
                       "Pad",          "Concat",       "Split",   "Expand",    "Tile",      "Gather",
                       "DepthToSpace", "SpaceToDepth", "MaxPool", "Max",       "ReduceMax", "GlobalMaxPool"};
 const Names kGates = {"Sigmoid", "HardSigmoid", "Softmax", "Clip"};
+const Names kCounts = {"Shape", "ConstantOfShape"};  // made of extents alone: relevance ends there
 
 at::Tensor evaluate_node(const Node& node, const std::vector<at::Tensor>& inputs) {
   return require_op(node).evaluate({.node = node, .inputs = inputs}).at(0);
@@ -47,17 +47,22 @@ class RelevanceWalk {
         made.insert(node.outputs.begin(), node.outputs.end());
   }
 
-  at::Tensor run(const at::Tensor& start, const std::string& to) {
+  Walked run(const at::Tensor& start, const std::string& to) {
     relevance_[graph_.outputs.at(0).name] = start;
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       const auto reached = [&](const auto& name) { return relevance_.contains(name); };
       if (!std::any_of(node->outputs.begin(), node->outputs.end(), reached)) continue;
       if (std::find(node->outputs.begin(), node->outputs.end(), to) != node->outputs.end()) break;
       step(*node);
+      for (const auto& output : node->outputs) relevance_.erase(output);
     }
     const auto found = relevance_.find(to);
     if (found == relevance_.end()) throw Error(ErrorKind::usage, to, "the scores do not depend on it");
-    return found->second;
+    Walked walked{.relevance = found->second, .beside = at::zeros({start.size(0)}, start.options())};
+    for (const auto& [name, relevance] : relevance_)
+      if (name != to && relevance.dim() > 0 && relevance.size(0) == start.size(0))
+        walked.beside = walked.beside + relevance.reshape({start.size(0), -1}).sum(1);
+    return walked;
   }
 
  private:
@@ -102,6 +107,7 @@ class RelevanceWalk {
     if (from.empty()) return;
     const std::string& op = node.op;
     if (!node.domain.empty()) refuse(node, "it is not one of ONNX's own operators");
+    if (kCounts.contains(op)) return;
     if (kMoved.contains(op)) return move(node, from);
     const auto found = relevance_.find(node.outputs.at(0));
     if (found == relevance_.end()) refuse(node, "the scores depend on another output than its first");
@@ -111,6 +117,7 @@ class RelevanceWalk {
     if (kLayers.contains(op)) return layer(node, from, R);
     if (kAverages.contains(op)) return average(node, R);
     if (kSums.contains(op)) return sum(node, from, R);
+    if (op == "BatchNormalization") return normalize(node, from, R);
     refuse(node, "neither linear, an activation, nor data movement");
   }
 
@@ -133,13 +140,24 @@ class RelevanceWalk {
   void scale(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
     if (node.op == "Div" && computed(node, 1)) refuse(node, "its divisor is computed");
     if (from.size() == 1) return add(node, from[0], R);
-    const auto gates = [&](size_t i) {
-      const auto made = usage_.producer.find(node.inputs[i]);
-      return made != usage_.producer.end() && kGates.contains(graph_.nodes[made->second].op);
-    };
-    if (node.inputs[0] == node.inputs[1] || gates(0) == gates(1))
+    const std::string first = gate(node.inputs[0]), second = gate(node.inputs[1]);
+    const bool both = !first.empty() && !second.empty();
+    // A Clip may be a ReLU6 that is gated by something else.
+    const bool gated_by_first = both ? first != "Clip" : !first.empty();
+    const bool gated_by_second = both ? second != "Clip" : !second.empty();
+    if (node.inputs[0] == node.inputs[1] || gated_by_first == gated_by_second)
       refuse(node, "it joins two computed values of which not just one is a gate");
-    add(node, gates(0) ? 1 : 0, R);
+    add(node, gated_by_first ? 1 : 0, R);
+  }
+
+  // The operator of the gate that makes the value, multiplied by constants or not; empty where it is none.
+  std::string gate(const std::string& name) const {
+    const auto made = usage_.producer.find(name);
+    if (made == usage_.producer.end()) return "";
+    const Node& node = graph_.nodes[made->second];
+    if (kGates.contains(node.op)) return node.op;
+    const auto from = computed_inputs(node);
+    return kScales.contains(node.op) && from.size() == 1 ? gate(node.inputs[from[0]]) : "";
   }
 
   void layer(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
@@ -195,6 +213,21 @@ class RelevanceWalk {
       return evaluate_node(node, given) * weight;
     };
     add(node, 0, rule_(step, R));
+  }
+
+  // scale · x plus a constant.
+  void normalize(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
+    if (from.size() != 1 || from[0] != 0) refuse(node, "its parameters are computed");
+    const at::Tensor x = value(node.inputs[0]);
+    std::vector<int64_t> dims(static_cast<size_t>(x.dim()), 1);
+    dims[x.dim() > 1 ? 1 : 0] = -1;
+    const auto parameter = [&](size_t i) { return value(node.inputs[i]).to(x.scalar_type()).reshape(dims); };
+    const at::Tensor scale = parameter(1) / (parameter(4) + node.real("epsilon", 1e-5)).sqrt();
+    LinearStep step = unweighted(node, LinearKind::shift, (x * scale).unsqueeze(0));
+    step.bias = parameter(2) - parameter(3) * scale;
+    step.first = reads_the_input(node.inputs[0]);
+    step.apply = [](const at::Tensor& terms, const at::Tensor& weight) { return terms.sum(0) * weight; };
+    add(node, 0, rule_(step, R)[0]);
   }
 
   void sum(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
@@ -261,8 +294,20 @@ at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, c
   return shares;
 }
 
-at::Tensor walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,
-                     const LinearRule& rule) {
+at::Tensor share_everywhere(const LinearStep& step, const at::Tensor& relevance, bool both_signs,
+                            const LinearRule& rule) {
+  if (step.layer() || step.x.numel() == 0) return rule(step, relevance);
+  if (!both_signs && step.x.min().item<double>() >= 0) return rule(step, relevance);
+  at::Tensor missing = step.apply(step.x.clamp_min(0), step.weight).eq(0);
+  if (both_signs) missing = missing.logical_or(step.apply(step.x.clamp_max(0), step.weight).eq(0));
+  if (!missing.logical_and(relevance.ne(0)).any().item<bool>()) return rule(step, relevance);  // as behind a ReLU
+  const at::Tensor none = at::zeros_like(relevance);
+  return rule(step, at::where(missing, none, relevance)) +
+         share(step, {{step.x.abs(), step.weight}}, at::where(missing, relevance, none));
+}
+
+Walked walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,
+                 const LinearRule& rule) {
   const at::NoGradGuard no_grad;
   return RelevanceWalk(graph, values, rule).run(start, to);
 }

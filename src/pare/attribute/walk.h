@@ -2,13 +2,13 @@
 // relevance of its output on to its inputs.
 //
 // Most operators need no method's opinion:
-//   activations, Dropout, batch norms that could not be folded, products with constants   R passes unchanged
+//   activations, Dropout, products with constants                                         R passes unchanged
 //   data movement, and maxima (the winner takes all)                                      R_x = Jᵀ R
 //   a product with a gate (x · sigmoid(…))                                                 x takes all
 // What is linear in its input is left to the method, as one rule over a LinearStep: convolutions and matrix products,
-// averages (weight 1 on the operator itself) and sums of several values (the values stacked, weight 1), so that
-// residual connections split relevance as the method's layers do. An operator of neither kind is Error{unsupported} by
-// name.
+// averages (weight 1 on the operator itself), sums of several values (the values stacked, weight 1), so that residual
+// connections split relevance as the method's layers do, and added constants, of which a batch norm that could not be
+// folded has one as well. An operator of neither kind is Error{unsupported} by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +26,7 @@ enum class LinearKind {
   dense,        // Gemm, MatMul
   average,      // AveragePool, ReduceMean, ReduceSum, Resize …: weight 1
   sum,          // Add, Sub, Sum, Mean of computed values: x holds them stacked along a new first axis
-  shift,        // a constant is added: weight 1, the constant is the bias
+  shift,        // a constant is added: x holds the one value as a sum does, weight 1, the constant is the bias
 };
 
 struct LinearStep {
@@ -69,9 +69,19 @@ at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, c
 
 using LinearRule = std::function<at::Tensor(const LinearStep& step, const at::Tensor& relevance)>;
 
+// By a rule that needs terms which raise the output, or terms of both signs. A sum or an average has no weights that
+// see to it: where the terms are missing the rule would lose relevance, and the sizes of all terms share it.
+at::Tensor share_everywhere(const LinearStep& step, const at::Tensor& relevance, bool both_signs,
+                            const LinearRule& rule);
+
+struct Walked {
+  at::Tensor relevance;  // of `to`
+  at::Tensor beside;     // [N]: what goes to values that `to` does not feed, by a path around it
+};
+
 // `values` holds every value between `to` and the scores (a run's taps); `start` is the relevance of the scores, the
-// graph's first output. Returns the relevance of `to`, a value or the graph's input.
-at::Tensor walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,
-                     const LinearRule& rule);
+// graph's first output. `to` is a value or the graph's input.
+Walked walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,
+                 const LinearRule& rule);
 
 }  // namespace pare

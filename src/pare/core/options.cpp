@@ -35,8 +35,13 @@ void JsonWriter::positional(const std::string& name, std::vector<std::string>& v
 
 std::string to_toml(const nlohmann::json& object) {
   std::string text;
-  for (const auto& [key, value] : object.items()) text += key + " = " + value.dump() + "\n";
+  for (const auto& [key, value] : object.items()) text += key + " = " + json_text(value) + "\n";
   return text;
+}
+
+std::string json_text(const nlohmann::json& value, int indent) {
+  // Names of files may be any bytes: dump() alone would throw at those that are not UTF-8.
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace pare

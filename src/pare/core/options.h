@@ -57,5 +57,7 @@ class JsonWriter : public OptionVisitor {
 
 // TOML of an object of scalars and lists, one key a line: what --print-config prints and --recipe reads.
 std::string to_toml(const nlohmann::json& object);
+// JSON, on one line unless it is indented. Bytes that are not UTF-8 become U+FFFD.
+std::string json_text(const nlohmann::json& value, int indent = -1);
 
 }  // namespace pare

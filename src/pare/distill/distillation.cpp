@@ -50,8 +50,9 @@ Distillation::Distillation(const Graph& teacher, const Graph& student, const Dis
       scores_(score_value(student)),
       method_((options.check(), find_match_method(options.match))),
       layers_(method_ == nullptr ? std::vector<LayerPair>{}
-                                 : matched_layers(explained_graph(teacher), student, *method_, options.match_layers)),
-      teacher_(explained_graph(teacher), teacher_values(layers_),
+                                 : matched_layers(explained_graph(teacher, teacher_layers(options.match_layers)),
+                                                  student, *method_, options.match_layers)),
+      teacher_(explained_graph(teacher, teacher_values(layers_)), teacher_values(layers_),
                method_ == nullptr ? MatchMethod::Gradients::none : method_->gradients) {
   if (method_ != nullptr) weight_ = options.match_weight >= 0 ? options.match_weight : method_->weight;
 }
@@ -67,7 +68,7 @@ Observation Distillation::observe_student(const ForwardPass& pass) const {
   if (method_ != nullptr && method_->gradients == MatchMethod::Gradients::input)
     seen.input = seen.input.detach().requires_grad_();
   const RunResult run = pass.run(seen.input, taps());
-  seen.scores = run.tapped.at(scores_).flatten(1);
+  seen.scores = score_rows(run.tapped.at(scores_));
   for (const auto& pair : layers_) seen.layers.push_back(run.tapped.at(pair.student));
   return seen;
 }

@@ -52,6 +52,12 @@ std::map<std::pair<int64_t, int64_t>, std::string> stage_ends(const Graph& graph
 
 }  // namespace
 
+std::vector<std::string> teacher_layers(const std::vector<std::string>& wanted) {
+  std::vector<std::string> names;
+  for (const auto& entry : wanted) names.push_back(entry.substr(entry.find('=') + 1));  // npos + 1: the whole
+  return names;
+}
+
 std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student, const MatchMethod& method,
                                       const std::vector<std::string>& wanted) {
   std::vector<LayerPair> pairs;
@@ -59,12 +65,9 @@ std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student
     if (!wanted.empty()) throw Error(ErrorKind::usage, "--match-layers", "{} matches the input", method.name);
     return pairs;
   }
-  for (const auto& entry : wanted) {
-    const size_t equals = entry.find('=');
-    const std::string own = entry.substr(0, equals);
-    pairs.push_back(
-        {find_value(teacher, equals == std::string::npos ? own : entry.substr(equals + 1)), find_value(student, own)});
-  }
+  const auto theirs = teacher_layers(wanted);
+  for (size_t i = 0; i < wanted.size(); ++i)
+    pairs.push_back({find_value(teacher, theirs[i]), find_value(student, wanted[i].substr(0, wanted[i].find('=')))});
   if (!wanted.empty()) return pairs;
   if (method.layers == MatchMethod::Layers::last) return {{last_spatial_value(teacher), last_spatial_value(student)}};
   const auto own = stage_ends(student);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "pare/analysis/scores.h"
 #include "pare/attribute/explained.h"
 #include "pare/core/error.h"
 #include "pare/passes/for_inference.h"
@@ -54,7 +55,7 @@ Observation Teacher::observe(const Batch& batch) {
 
 Observation Teacher::observe_unrecorded(const at::Tensor& input, const Batch& batch) {
   auto outputs = remembered_.of(*whole_, input, batch);
-  Observation seen{.input = input, .scores = outputs[0].flatten(1), .layers = {}};
+  Observation seen{.input = input, .scores = score_rows(outputs[0]), .layers = {}};
   seen.layers.assign(outputs.begin() + 1, outputs.end());
   return seen;
 }
@@ -68,14 +69,14 @@ Observation Teacher::observe_behind(const at::Tensor& input, const Batch& batch)
   for (const auto& layer : layers_)
     if (layer != first_) options.taps.push_back(layer);
   const RunResult run = back_->run(boundary, options);
-  Observation seen{.input = input, .scores = run.outputs[0].flatten(1), .layers = {}};
+  Observation seen{.input = input, .scores = score_rows(run.outputs[0]), .layers = {}};
   for (const auto& layer : layers_) seen.layers.push_back(layer == first_ ? boundary[0] : run.tapped.at(layer));
   return seen;
 }
 
 Observation Teacher::observe_recorded(const at::Tensor& input) const {
   const at::Tensor x = input.detach().requires_grad_();
-  return {.input = x, .scores = whole_->run({&x, 1}).outputs[0].flatten(1), .layers = {}};
+  return {.input = x, .scores = score_rows(whole_->run({&x, 1}).outputs[0]), .layers = {}};
 }
 
 }  // namespace pare

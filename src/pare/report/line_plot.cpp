@@ -19,6 +19,7 @@ constexpr double kHeight = 300;
 constexpr double kWhole = kLeft + kWidth + 24;
 constexpr double kLegendLine = 20;
 constexpr size_t kColours = 8;
+constexpr size_t kMostMarks = 40;  // of a curve: more hide it, and fill a page
 
 struct Range {
   double low = 0;
@@ -75,16 +76,24 @@ std::string axes(const LinePlot& plot, const std::vector<double>& xs, const std:
   return svg;
 }
 
+bool has_point(const LineSeries& series, size_t i) { return std::isfinite(series.x[i]) && std::isfinite(series.y[i]); }
+
+// A point alone has one always: there is no line to see it by.
+bool has_marks(const LinePlot& plot, const LineSeries& series) {
+  size_t points = 0;
+  for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) points += has_point(series, i) ? 1 : 0;
+  return points == 1 || (plot.marks && points <= kMostMarks);
+}
+
 std::string curve(const LineSeries& series, size_t index, const Frame& frame, bool marks) {
   std::string line;
   std::string points;
-  const size_t count = std::min(series.x.size(), series.y.size());
-  for (size_t i = 0; i < count; ++i) {
-    if (!std::isfinite(series.x[i]) || !std::isfinite(series.y[i])) continue;
+  for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) {
+    if (!has_point(series, i)) continue;
     const double x = frame.px(series.x[i]);
     const double y = frame.py(series.y[i]);
     line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x, y);
-    if (marks || count == 1)
+    if (marks)
       points += fmt::format("<path class=\"mark\" d=\"{}\"><title>{}: {}, {}</title></path>\n", mark_path(index, x, y),
                             escape_html(series.name), short_number(series.x[i]), short_number(series.y[i]));
   }
@@ -101,8 +110,9 @@ std::string legend(const LinePlot& plot) {
     svg += fmt::format(
         "<g class=\"s{} d{}\"><path class=\"line\" d=\"M{} {}h26\"/>{}</g><text x=\"{}\" y=\"{}\">{}</text>\n",
         i % kColours, i / kColours % 3, x, y - 4,
-        plot.marks ? fmt::format("<path class=\"mark\" d=\"{}\"/>", mark_path(i, x + 13, y - 4)) : "", x + 34, y,
-        escape_html(plot.series[i].name));
+        has_marks(plot, plot.series[i]) ? fmt::format("<path class=\"mark\" d=\"{}\"/>", mark_path(i, x + 13, y - 4))
+                                        : "",
+        x + 34, y, escape_html(plot.series[i].name));
   }
   return svg;
 }
@@ -118,7 +128,8 @@ std::string drawn(const LinePlot& plot, const std::string& style) {
       "<text x=\"{4}\" y=\"20\" class=\"title\">{2}</text>\n",
       kWhole, height, escape_html(plot.title), style, kLeft);
   svg += axes(plot, xs, ys, frame);
-  for (size_t i = 0; i < plot.series.size(); ++i) svg += curve(plot.series[i], i, frame, plot.marks);
+  for (size_t i = 0; i < plot.series.size(); ++i)
+    svg += curve(plot.series[i], i, frame, has_marks(plot, plot.series[i]));
   return svg + legend(plot) + "</svg>\n";
 }
 

@@ -18,7 +18,7 @@ struct LinePlot {
   std::string x;  // what the axes show
   std::string y;
   std::vector<LineSeries> series;
-  bool marks = true;
+  bool marks = true;  // at the points, of curves that have few enough
 };
 
 // The picture by itself, with its own style.

@@ -16,9 +16,20 @@ namespace {
 
 using nlohmann::json;
 
-// How many images the accuracies of a record were measured on; all of a split are more than any number.
+// The part of the data that the accuracies of a record were measured on; empty where it does not say. What trains takes
+// the test images, whatever its --split.
+std::string split_of(const Record& record) {
+  const std::string said = text_at(member_at(record.content, "result"), "split");
+  const std::string command = text_at(record.content, "command");
+  if (!said.empty() || (command != "prune" && command != "fuse")) return said;
+  return text_at(member_at(record.content, "options"), "split");
+}
+
+// How many images the accuracies of a record were measured on; all of a split are more than any number, and those a
+// network learns from count for nothing.
 double samples_of(const Record& record) {
   constexpr double all = std::numeric_limits<double>::infinity();
+  if (split_of(record) == "train") return 0;
   const std::string command = text_at(record.content, "command");
   // What trains is limited in the images it learns from, not in those it is tested on.
   if (command == "train" || command == "distill" || command == "sparsify") return all;
@@ -73,7 +84,11 @@ class Collector {
     if (command == "train") add_trained(result);
     if (command == "convert") add_converted(result);
     if (member_at(result, "after").is_object()) add_made(result);
-    for (const auto& entry : list_at(result, "models")) note(text_at(entry, "model"), entry);
+    for (const auto& entry : list_at(result, "models")) {
+      const std::string path = text_at(entry, "model");
+      note(path, entry);
+      if (command == "eval" && path == kEnsemble) model(path).method = kEnsemble;
+    }
     if (command == "explain") add_compared(result);
   }
 
@@ -121,18 +136,22 @@ class Collector {
 
   void note_accuracy(ModelSummary& of, const json& metrics) const {
     const double samples = samples_of(*record_);
-    if (samples < of.samples) return;
+    const std::string data = option("data");
+    const bool other = of.samples > 0 && !of.data.empty() && data != of.data;
+    if (samples < of.samples || other) return;
     for (const char* metric : {"top1", "map"})
       if (const double value = number_at(metrics, metric); !std::isnan(value)) {
         of.metric = metric;
         of.accuracy = value;
         of.samples = samples;
+        of.data = data;
+        of.split = split_of(*record_);
       }
   }
 
-  // Figures of a model that the record's command made: an older accuracy is of another file, on however many images.
+  // Figures of a model that the record's command made: older ones are of another file.
   ModelSummary& note_made(const std::string& output, const json& entry) {
-    model(output).samples = 0;
+    model(output) = {.file = key(output)};
     note(output, entry);
     return model(output);
   }

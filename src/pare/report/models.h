@@ -23,7 +23,8 @@ struct ModelSummary {
   std::string method;   // its curve in the plots
   std::string metric;   // what the accuracy is: top1 or map
   double accuracy = kUnknown;
-  double samples = 0;  // images that the accuracy was measured on; infinite: all of the split
+  std::string data, split;  // that the accuracy was measured on; empty where the record does not say
+  double samples = 0;       // images of it; infinite: all of the split
   double parameters = kUnknown;
   double nonzero = kUnknown;  // parameters that are not zero; unknown: all
   double macs = kUnknown;
@@ -34,7 +35,8 @@ struct ModelSummary {
   double size() const { return nonzero == nonzero ? nonzero : parameters; }
 };
 
-// In the order in which they appear. What is measured later wins, but for an accuracy on fewer images.
+// In the order in which they appear. What is measured later wins, but for an accuracy on fewer images, on those that a
+// network learns from, or on other data.
 std::vector<ModelSummary> summarize(const std::vector<Record>& records);
 
 // The file of a path that a record names: from the record's directory on, where it has one.
@@ -45,8 +47,9 @@ std::string bench_setting(const Record& record);
 // That of the latest bench. Summaries have no latencies of another: they could not be compared.
 std::string latency_setting(const std::vector<Record>& records);
 
-// Accuracy against parameters, MACs and latency, as far as at least two models have them: a curve a method. Ensembles
-// are left out: they are larger than what is made smaller here.
+// Accuracy against parameters, MACs and latency, as far as at least two models have them: a curve a method, and where
+// models go back to several networks one for each of those. Ensembles are left out: they are larger than what is made
+// smaller here.
 std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models);
 
 // "most-sim", "ot", "cs": what a command's options say was done.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "pare/report/html.h"
 #include "pare/report/line_plot.h"
 #include "pare/report/page_parts.h"
@@ -61,8 +63,8 @@ std::string html_document(const std::string& title, const std::string& style, co
 }
 
 std::string html_page(const std::vector<Record>& records, const PageOptions& options) {
+  constexpr size_t kPageBytes = 1'900'000;
   const auto models = summarize(records);
-  size_t budget = options.image_bytes;
   std::string body = section("Models", summary_section(records, models));
   body += section("Accuracy against size", size_section(models));
   body += section("Speed", speed_section(records, models));
@@ -70,8 +72,11 @@ std::string html_page(const std::vector<Record>& records, const PageOptions& opt
   body += section("Tables", tables_section(records));
   body += section("Training", training_section(records, models));
   body += section("What the models look at", attribution_section(records, models));
-  body += section("Pictures", pictures_section(records, models, budget));
-  body += section("How to repeat it", recipes_section(records));
+  const std::string recipes = section("How to repeat it", recipes_section(records));
+  // Pictures last: they take what the others leave.
+  const size_t others = body.size() + recipes.size();
+  size_t budget = std::min(options.image_bytes, others < kPageBytes ? kPageBytes - others : 0);
+  body += section("Pictures", pictures_section(records, models, budget)) + recipes;
   return html_document(options.title, "", body);
 }
 

@@ -10,7 +10,7 @@ namespace pare {
 
 struct PageOptions {
   std::string title = "pare report";
-  size_t image_bytes = 1'300'000;  // for pictures at the most, so that a page stays below 2 MB
+  size_t image_bytes = 1'300'000;  // for pictures at the most; fewer beside much else, so that a page stays below 2 MB
 };
 
 // The document around a body, with the style of every page here and `style` after it. Only the title is escaped.

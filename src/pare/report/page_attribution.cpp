@@ -60,13 +60,18 @@ std::string removal_plot(const Record& record, const std::vector<ModelSummary>& 
                 .x = "part of the pixels removed",
                 .y = metric,
                 .series = {}};
+  size_t left_out = 0;
   for (const auto& curve : list_at(result, "curves")) {
     LineSeries series = removal_curve(curve, result, metric);
+    if (series.x.empty()) continue;
     series.name = shown_name(models, record, text_at(curve, "maps"));
-    if (!series.x.empty() && plot.series.size() < 24) plot.series.push_back(std::move(series));
+    if (plot.series.size() < kMostCurves)
+      plot.series.push_back(std::move(series));
+    else
+      ++left_out;
   }
   if (plot.series.empty()) return "";
-  return fmt::format("<div class=\"wide\">{}</div>\n", to_inline_svg(plot));
+  return fmt::format("<div class=\"wide\">{}</div>\n{}", to_inline_svg(plot), left_out_text(left_out, "curve"));
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ std::string layers_section(const std::vector<Record>& records, const std::vector
     for (const auto& group : list_at(member_at(record.content, "result"), "groups")) {
       const double total = number_at(group, "total");
       const double kept = number_at(group, "kept");
-      if (total > 0 && kept >= 0 && chart.bars.size() < most)
-        chart.bars.push_back({text_at(group, "name"), kept, total});
+      if (total > 0 && kept >= 0) chart.bars.push_back({text_at(group, "name"), kept, total});
     }
     if (chart.bars.empty()) continue;
     chart.title = shown_name(models, record, text_at(member_at(record.content, "options"), "output"));
@@ -38,8 +37,12 @@ std::string layers_section(const std::vector<Record>& records, const std::vector
       same->title += ", " + chart.title;
   }
   std::string html;
-  for (const auto& chart : charts)
-    html += fmt::format("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n", escape_html(chart.title), to_inline_svg(chart));
+  for (auto& chart : charts) {
+    const size_t all = chart.bars.size();
+    chart.bars.resize(std::min(all, most));
+    html += fmt::format("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n{}", escape_html(chart.title), to_inline_svg(chart),
+                        left_out_text(all - chart.bars.size(), "bar"));
+  }
   return html;
 }
 
@@ -52,6 +55,7 @@ std::string training_section(const std::vector<Record>& records, const std::vect
   for (const Curve wanted : {Curve{"loss", "Loss of the training images"},
                              Curve{"accuracy", "Accuracy of the training images"}, Curve{"validation", "Validation"}}) {
     LinePlot plot{.title = wanted.title, .x = "epoch", .y = wanted.key, .series = {}};
+    size_t left_out = 0;
     for (const auto& record : records)
       for (const auto& training : list_at(record.content, "training")) {
         std::string name = shown_name(models, record, text_at(member_at(record.content, "options"), "output"));
@@ -63,9 +67,14 @@ std::string training_section(const std::vector<Record>& records, const std::vect
           series.x.push_back(number_at(epoch, "epoch"));
           series.y.push_back(value);
         }
-        if (!series.x.empty() && plot.series.size() < 24) plot.series.push_back(std::move(series));
+        if (series.x.empty()) continue;
+        if (plot.series.size() < kMostCurves)
+          plot.series.push_back(std::move(series));
+        else
+          ++left_out;
       }
-    if (!plot.series.empty()) html += fmt::format("<div class=\"wide\">{}</div>\n", to_inline_svg(plot));
+    if (plot.series.empty()) continue;
+    html += fmt::format("<div class=\"wide\">{}</div>\n{}", to_inline_svg(plot), left_out_text(left_out, "curve"));
   }
   return html;
 }

@@ -25,6 +25,12 @@ std::string with_share(const std::string& figure, double value, double of) {
   return fmt::format("{} <span class=\"soft\">({:.0f} %)</span>", figure, 100 * value / of);
 }
 
+std::string left_out_text(size_t count, const char* what) {
+  if (count == 0) return "";
+  return fmt::format("<p>{} more {}{} left out.</p>\n", grouped_figure(static_cast<double>(count)), what,
+                     count == 1 ? " is" : "s are");
+}
+
 const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
   static const nlohmann::json none = nlohmann::json::array();
   const nlohmann::json& member = member_at(object, key);

@@ -28,10 +28,24 @@ const ModelSummary* origin_of(const ModelSummary& model, const std::vector<Model
   return at;
 }
 
-std::string accuracy_cell(const ModelSummary& model) {
+// `named`: with the name of the data, where the models of a table were not all measured on the same.
+std::string accuracy_cell(const ModelSummary& model, bool named) {
   const std::string figure = fixed_figure(model.accuracy, 4);
-  if (std::isnan(model.accuracy) || !std::isfinite(model.samples) || model.samples <= 0) return figure;
-  return fmt::format("{}<br><span class=\"soft\">of {} images</span>", figure, grouped_figure(model.samples));
+  if (std::isnan(model.accuracy)) return figure;
+  std::vector<std::string> what;
+  if (named && !model.data.empty()) what.push_back(escape_html(model.data));
+  if (model.split == "train") what.emplace_back("training images");
+  if (std::isfinite(model.samples) && model.samples > 0)
+    what.push_back(fmt::format("of {} images", grouped_figure(model.samples)));
+  if (what.empty()) return figure;
+  return fmt::format("{}<br><span class=\"soft\">{}</span>", figure, fmt::join(what, ", "));
+}
+
+bool several_data(const std::vector<ModelSummary>& models) {
+  std::set<std::string> names;
+  for (const auto& model : models)
+    if (!std::isnan(model.accuracy) && !model.data.empty()) names.insert(model.data);
+  return names.size() > 1;
 }
 
 }  // namespace
@@ -44,6 +58,7 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
       .words = {1}};
   bool sparse = false;
   bool timed = false;
+  const bool named = several_data(models);
   for (const auto& model : models) {
     timed = timed || !std::isnan(model.latency);
     const ModelSummary& first = *origin_of(model, models);
@@ -53,7 +68,7 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
       sparse = true;
     }
     table.rows.push_back({fmt::format("<span title=\"{}\">{}</span>", escape_html(model.file), escape_html(model.name)),
-                          escape_html(model.made_by), accuracy_cell(model), parameters,
+                          escape_html(model.made_by), accuracy_cell(model, named), parameters,
                           with_share(grouped_figure(model.macs), model.macs, first.macs),
                           fixed_figure(1e3 * model.latency, 3), fixed_figure(model.bytes / 1e3, 0),
                           fixed_figure(model.similarity, 3)});
@@ -62,8 +77,8 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
   for (const auto& record : records) machines.insert(machine_text(record));
   std::string html = to_html(table);
   html +=
-      "<p>In brackets: of the model it was made of. Accuracy is top-1, or mean average precision where images have "
-      "several labels. Similarity: cosine of the heat maps with the original's.";
+      "<p>In brackets: of the first model that it goes back to. Accuracy is top-1, or mean average precision where "
+      "images have several labels. Similarity: cosine of the heat maps with the original's.";
   if (sparse) html += " Zeros in a dense file make it neither smaller nor faster.";
   html += "</p>\n";
   if (timed)
@@ -85,23 +100,31 @@ std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models) {
       {"Accuracy against latency", "milliseconds", [](const ModelSummary& m) { return 1e3 * m.latency; }}};
   std::vector<LinePlot> plots;
   for (const auto& axis : axes) {
-    std::map<std::string, std::vector<std::pair<double, double>>> curves;
+    // By the network that models go back to, and the method.
+    std::map<std::pair<std::string, std::string>, std::vector<std::pair<double, double>>> curves;
+    std::set<std::string> origins;
     size_t points = 0;
     for (const auto& model : models) {
       if (model.method == kEnsemble || std::isnan(model.accuracy) || std::isnan(axis.value(model))) continue;
-      auto& curve = curves[model.method.empty() ? "original" : model.method];
+      const ModelSummary* first = origin_of(model, models);
+      const std::string method = model.method.empty() ? "original" : model.method;
+      // The first ones are points of one kind.
+      const std::string of = first == &model || method == "original" ? "" : first->name;
+      if (!of.empty()) origins.insert(of);
+      auto& curve = curves[{of, method}];
       curve.emplace_back(axis.value(model), model.accuracy);
       ++points;
-      const ModelSummary* first = origin_of(model, models);
       if (first == &model || std::isnan(first->accuracy) || std::isnan(axis.value(*first))) continue;
       const std::pair<double, double> origin(axis.value(*first), first->accuracy);
       if (std::find(curve.begin(), curve.end(), origin) == curve.end()) curve.push_back(origin);
     }
     if (points < 2) continue;
     LinePlot plot{.title = axis.title, .x = axis.name, .y = "accuracy", .series = {}};
-    for (auto& [name, curve] : curves) {
+    for (auto& [key, curve] : curves) {
       std::sort(curve.begin(), curve.end());
-      LineSeries series{.name = name, .x = {}, .y = {}};
+      const auto& [of, method] = key;
+      const bool qualified = !of.empty() && (origins.size() > 1 || curves.contains({"", method}));
+      LineSeries series{.name = qualified ? fmt::format("{}, {}", of, method) : method, .x = {}, .y = {}};
       for (const auto& [x, y] : curve) series.x.push_back(x), series.y.push_back(y);
       plot.series.push_back(std::move(series));
     }

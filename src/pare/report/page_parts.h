@@ -10,6 +10,8 @@
 
 namespace pare {
 
+constexpr size_t kMostCurves = 24;  // of one plot: as many as colours and dashes tell apart
+
 std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);
 std::string size_section(const std::vector<ModelSummary>& models);
 std::string speed_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models);

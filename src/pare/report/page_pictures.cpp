@@ -20,8 +20,10 @@ namespace {
 
 // A picture that a record names, small enough to be embedded; empty where it is not there or is none.
 std::string embedded_picture(const Record& record, const std::string& path, int64_t largest) {
-  // The record's own directory first: another project's picture may have the same name here.
-  for (const fs::path& base : {fs::path(text_at(record.content, "directory")), fs::path(), record.path.parent_path()}) {
+  // Where the command ran, or beside its record: another project's picture may have the same name here.
+  std::vector<fs::path> places = {text_at(record.content, "directory"), record.path.parent_path()};
+  if (places.front().empty()) places.erase(places.begin());
+  for (const fs::path& base : places) {
     std::error_code ignored;
     if (path.empty() || !fs::is_regular_file(base / path, ignored)) continue;
     try {

@@ -1,6 +1,7 @@
 #include "pare/report/record.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "pare/core/error.h"
@@ -25,9 +26,30 @@ std::vector<fs::path> record_files(const fs::path& run) {
   return found;
 }
 
+// How deep objects and lists go, before anything is built of them: what walks through a record calls itself at every
+// level. (A callback of the parser would see the levels too, but looks through all of a list after each of its
+// objects.)
+int64_t nesting_of(std::string_view text) {
+  int64_t depth = 0;
+  int64_t deepest = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted && c == '\\') ++i;
+    if (quoted) continue;
+    if (c == '[' || c == '{') deepest = std::max(deepest, ++depth);
+    if (c == ']' || c == '}') --depth;
+  }
+  return deepest;
+}
+
 }  // namespace
 
 Record parse_record(const fs::path& path, std::string_view text) {
+  constexpr int64_t kDeepest = 64;
+  if (const int64_t depth = nesting_of(text); depth > kDeepest)
+    throw Error(ErrorKind::format, path.string(), "is nested {} deep, expected at most {}", depth, kDeepest);
   auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || text_at(json, "command").empty())
     throw Error(ErrorKind::format, path.string(), "is not a record: expected a JSON object with a command");

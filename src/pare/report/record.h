@@ -4,8 +4,8 @@
 //    "machine": {"cpu", "cores", "threads", "libtorch", …}, "directory": where it ran, and relative paths begin,
 //    "files": [{"path", "bytes"}], "training": [{"what", "run", "history": […]}], "result": what --json prints}
 //
-// Records may come from anywhere: a missing or odd entry is left out, and only a file that is no JSON object at all is
-// an error.
+// Records may come from anywhere: a missing or odd entry is left out, and only a file that is no JSON object at all, or
+// one nested too deep, is an error.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ namespace pare {
 constexpr const char* kRecordFile = "record.json";
 
 struct Record {
-  std::filesystem::path path;  // of the file; what it names is looked for from here and beside it
+  std::filesystem::path path;  // of the file; what it names is looked for where the command ran, and beside it
   nlohmann::json content;
 };
 

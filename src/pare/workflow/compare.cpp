@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/io/onnx/tensor_pb.h"
@@ -48,9 +51,12 @@ std::vector<Difference> compare_models(const Graph& a, const Graph& b,
     const auto found = second.run(inputs).outputs;
     for (size_t i = 0; i < worst.size(); ++i) {
       const Difference now = compare_tensors(a.outputs[i].name, found[i], expected[i], tolerance);
-      if (worst[i].name.empty() || !now.problem.empty() || now.largest > worst[i].largest ||
-          now.outside > worst[i].outside)
-        worst[i] = now;
+      Difference& all = worst[i];
+      all.name = now.name;
+      all.largest = std::max(all.largest, now.largest);
+      all.relative_to_largest = std::max(all.relative_to_largest, now.relative_to_largest);
+      all.outside += now.outside;
+      if (all.problem.empty()) all.problem = now.problem;
     }
   }
   return worst;

@@ -29,7 +29,8 @@ struct Tolerance {
 Difference compare_tensors(const std::string& name, const at::Tensor& found, const at::Tensor& expected,
                            const Tolerance& tolerance);
 
-// Outputs of b against those of a on the same inputs, matched by place. Error{usage} when the inputs differ.
+// Outputs of b against those of a on the same inputs, matched by place: the largest differences of all samples, and the
+// elements outside in all of them. Error{usage} when the inputs differ.
 std::vector<Difference> compare_models(const Graph& a, const Graph& b,
                                        const std::vector<std::vector<at::Tensor>>& samples, const Tolerance& tolerance);
 

@@ -84,6 +84,8 @@ class Explainer {
       done(explanation(own, theirs, p, begin, top ? p : pairs.rows[static_cast<size_t>(p)]));
   }
 
+  const std::string& layer() const { return own_.layer(); }
+
  private:
   Explanation explanation(const Attribution& own, const std::vector<Attribution>& theirs, int64_t p, int64_t begin,
                           int64_t row) const {
@@ -176,8 +178,8 @@ int64_t find_class(const std::string& text, const std::vector<std::string>& name
   return found - names.begin();
 }
 
-void explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
-             const AttributionOptions& options, const std::function<void(const Explanation&)>& done) {
+std::string explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
+                    const AttributionOptions& options, const std::function<void(const Explanation&)>& done) {
   constexpr int64_t kAtOnce = 16;
   const Explainer explainer(model, others, input, options);
   // Images whose classes are known and those whose are not do not share a run.
@@ -188,6 +190,7 @@ void explain(const Graph& model, const std::vector<Graph>& others, const Explain
     explainer.explain(begin, end, done);
     begin = end;
   }
+  return explainer.layer();
 }
 
 }  // namespace pare

@@ -48,8 +48,9 @@ struct Explanation {
   at::Tensor picture;  // the image, its heat map, and those of the other models
 };
 
-// Hands over one explanation after the other, in the order of the images.
-void explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
-             const AttributionOptions& options, const std::function<void(const Explanation&)>& done);
+// Hands over one explanation after the other, in the order of the images. Returns the layer of the model that its maps
+// were taken at.
+std::string explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
+                    const AttributionOptions& options, const std::function<void(const Explanation&)>& done);
 
 }  // namespace pare

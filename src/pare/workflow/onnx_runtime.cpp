@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pare/core/error.h"
+#include "pare/core/options.h"
 #include "pare/exec/program.h"
 #include "pare/ops/op.h"
 
@@ -152,9 +153,8 @@ std::string OnnxRuntime::ask(const std::string& line) {
 }
 
 size_t OnnxRuntime::add(const Model& model) {
-  // Names of files may be any bytes; one that is not UTF-8 is refused there by name.
-  const std::string request =
-      opening(model, batch_, threads_).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  // The name of a file that is not UTF-8 is refused there by name.
+  const std::string request = json_text(opening(model, batch_, threads_));
   return std::strtoul(ask(request).c_str(), nullptr, 10);
 }
 

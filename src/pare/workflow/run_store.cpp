@@ -8,6 +8,7 @@
 
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/core/options.h"
 
 namespace pare {
 
@@ -24,13 +25,15 @@ std::string hash_of(const at::Tensor& tensor) {
 
 RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind, const nlohmann::json& definition) {
   RunDirectory run;
-  run.hash = hash_of(kind + definition.dump());
+  const std::string text = json_text(definition);
+  run.hash = hash_of(kind + text);
   run.path = runs / fmt::format("{}-{}", kind, run.hash.substr(0, 12));
   std::error_code failed;
   std::filesystem::create_directories(run.path, failed);
   if (failed)
     throw Error(ErrorKind::file, run.path.string(), "the run's directory cannot be made: {}", failed.message());
-  write_file_atomically(run.path / "definition.json", [&](std::ostream& out) { out << definition.dump(2) << "\n"; });
+  write_file_atomically(run.path / "definition.json",
+                        [&](std::ostream& out) { out << json_text(definition, 2) << "\n"; });
   return run;
 }
 

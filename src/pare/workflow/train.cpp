@@ -11,6 +11,7 @@
 #include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
+#include "pare/core/options.h"
 #include "pare/io/safetensors.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"
@@ -221,7 +222,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
   outcome.state = std::move(result.state);
   outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();
   outcome.graph.metadata["pare.std"] = nlohmann::json(data.std).dump();
-  outcome.graph.metadata["pare.classes"] = nlohmann::json(data.classes).dump();
+  outcome.graph.metadata["pare.classes"] = json_text(data.classes);
   return outcome;
 }
 

@@ -1,7 +1,7 @@
 // Park, Yang, Hwang, Yang: Attribution Preservation in Network Compression for Reliable Network Interpretation, NeurIPS
 // 2020. Published figures are of VGG-16 and its quarter-width student on PASCAL VOC 2012, from the authors' answers to
 // the reviewers. Ours are of workflow/attribution_experiment.h on scenes, so that orders compare, not values; with
-// --voc, of VOC too.
+// --voc, of VOC too, below full scale on request.
 #include <cmath>
 #include <map>
 
@@ -83,7 +83,7 @@ struct MapSubject {
       rows.back().metric = metric;
       if (!has_published) continue;
       rows.back().published = published(is_teacher() ? setting : match, map, metric);
-      if (map == "rap" && !std::isnan(rows.back().published)) rows.back().note = "that the column is RAP is inferred";
+      if (!std::isnan(rows.back().published)) rows.back().note = published_note(experiment, map);
     }
     if (seeds == 1) return rows;
     rows.push_back(row);
@@ -92,6 +92,14 @@ struct MapSubject {
   }
 
  private:
+  // How what was published differs.
+  std::string published_note(const AttributionExperiment& experiment, const std::string& map) const {
+    std::string note = "published: the teacher began with ImageNet's weights";
+    if (experiment.task().name == AttributionTask{}.name)
+      note = fmt::format("published: VGG-16{}, PASCAL VOC 2012", is_teacher() ? "" : " of a quarter of the widths");
+    return map == "rap" ? note + "; that the column is RAP is inferred" : note;
+  }
+
   std::string training(const AttributionScale& scale) const {
     std::string epochs = fmt::format("{}", scale.teacher_epochs);
     if (setting == "distillation") epochs += fmt::format(" + {}", scale.student_epochs);
@@ -181,12 +189,14 @@ void voc_tables(Reproduction& table) {
   scale.teacher_images = scale.student_images = scale.test_images = 0;
   scale.teacher_epochs = 60;
   scale.student_epochs = 350;
+  if (options.seeds > 0) scale.seeds = options.seeds;
   AttributionExperiment experiment(voc_task(options.voc), scale, options.runs, options.seed, table.trainer());
   for (const char* map : {"gradcam", "ebp", "lrp", "rap"})
     for (const char* match : {"teacher", "none", "ewa", "swa", "sswa"}) {
       const bool is_teacher = std::string_view(match) == "teacher";
       MapSubject subject{is_teacher ? "teacher" : "distillation", is_teacher ? "none" : match};
       if (!is_teacher) subject.seeds = scale.seeds;
+      subject.on_request = options.scale != "full";
       add_subjects(table, experiment, {subject}, map);
     }
 }

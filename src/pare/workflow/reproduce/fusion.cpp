@@ -100,6 +100,7 @@ void fusion_rows(Reproduction& table, Parents& parents, size_t count, const std:
     return TableRow{.table = parents.title(),
                     .what = fmt::format("{} models: {}", count, what),
                     .published = figure,
+                    .note = std::isnan(figure) ? "" : "published: the authors' own pair",
                     .on_request = parents.on_request() || count > most_models(table)};
   };
   table.rows({row("mean parent", published.parents), row("average of predictions", published.ensemble),

@@ -44,8 +44,9 @@ double pruned_accuracy(Reproduction& table, Subject& subject, const Variant& var
   return table.accuracy(prune(subject.graph.get(), options).graph, subject.data);
 }
 
-void add_base(Reproduction& table, Subject& subject, double published) {
-  table.row({.table = subject.table, .what = "as trained", .published = published},
+// `note` says what network a published figure is of, where that is another one.
+void add_base(Reproduction& table, Subject& subject, double published, const std::string& note = "") {
+  table.row({.table = subject.table, .what = "as trained", .published = published, .note = note},
             [&] { return table.accuracy(subject.graph.get(), subject.data); });
 }
 
@@ -197,6 +198,16 @@ std::vector<std::string> vgg_layers(const std::string& arch) {
   return {"features.0", "features.24", "features.27", "features.30", "features.34", "features.37", "features.40"};
 }
 
+// A published figure is of the whole network.
+std::string full_width_note(const Recipe& recipe, const char* arch, const char* published) {
+  const bool same = recipe.plan.arch == arch && recipe.plan.model.width == 1;
+  return same ? "" : fmt::format("published: {}", published);
+}
+
+std::string vgg_note(const Recipe& recipe) {
+  return full_width_note(recipe, "vgg16-bn", "VGG-16 of full width, CIFAR-10");
+}
+
 Recipe vgg_recipe(const Reproduction& table) {
   return cifar_recipe(table, table.at_scale<std::string>("vgg9-bn", "vgg16-bn", "vgg16-bn"),
                       table.at_scale(0.5, 0.25, 1.0));
@@ -209,14 +220,15 @@ void vgg_table(Reproduction& table) {
                   .graph = vgg,
                   .data = {.data = "cifar10", .limit = recipe.test},
                   .options = exact_cut(0.5)};
-  add_base(table, subject, 0.9370);
+  const std::string note = vgg_note(recipe);
+  add_base(table, subject, 0.9370, note);
   subject.options.layers = vgg_layers(recipe.plan.arch);
   constexpr Published figures[] = {
       {"l1", 0.5, 0.8870, 0.9316}, {"l2", 0.5, 0.8914, 0.9316}, {"gm", 0.5, 0.8785, 0.9310}};
   for (const auto& published : figures) {
     subject.options.criterion = published.criterion;
-    add_pruned(table, subject, {"none"}, published.pruned);
-    add_pruned(table, subject, {"most-sim"}, published.merged);
+    add_pruned(table, subject, {"none"}, published.pruned, note);
+    add_pruned(table, subject, {"most-sim"}, published.merged, note);
     for (const char* method : {"gaussian", "calibrated"}) add_pruned(table, subject, {method});
   }
 }
@@ -240,8 +252,8 @@ void activations_table(Reproduction& table) {
                     .options = exact_cut(0.5)};
     add_base(table, subject, kNoFigure);
     subject.options.layers = vgg_layers(recipe.plan.arch);
-    add_pruned(table, subject, {"none"}, published.pruned);
-    add_pruned(table, subject, {"most-sim"}, published.merged);
+    add_pruned(table, subject, {"none"}, published.pruned, vgg_note(recipe));
+    add_pruned(table, subject, {"most-sim"}, published.merged, vgg_note(recipe));
     add_pruned(table, subject, {"calibrated"});
   }
 }
@@ -253,14 +265,17 @@ void mobilenet_table(Reproduction& table) {
   Lazy<Graph> mobilenet([&] { return table.train(recipe.plan); });
   Subject subject{
       .table = recipe.text(), .graph = mobilenet, .data = {.data = "cifar10", .limit = recipe.test}, .options = {}};
-  add_base(table, subject, 0.8790);
+  const std::string note = full_width_note(recipe, "mobilenetv1", "MobileNetV1 of full width");
+  const std::string layers =
+      note.empty() ? "published: layers that are not named" : note + ", layers that are not named";
+  add_base(table, subject, 0.8790, note);
   constexpr Published figures[] = {
       {"l1", 0.4, 0.8452, 0.8584}, {"l1", 0.5, 0.7734, 0.8074}, {"l1", 0.6, 0.3939, 0.5588}};
   for (const auto& published : figures) {
     subject.options = exact_cut(published.ratio);
     subject.options.layers = {"model.11.3", "model.12.3"};
-    add_pruned(table, subject, {"none"}, published.pruned);
-    add_pruned(table, subject, {"most-sim"}, published.merged);
+    add_pruned(table, subject, {"none"}, published.pruned, layers);
+    add_pruned(table, subject, {"most-sim"}, published.merged, layers);
     add_pruned(table, subject, {"calibrated"});
   }
 }

@@ -38,7 +38,7 @@ void ReproduceOptions::describe(OptionVisitor& options) {
   options.field("voc", voc, "voc:DIR of PASCAL VOC 2012 (the directory of VOCdevkit)");
   options.field("seeds", seeds, "attribution: means over so many seeds (0: as many as the scale has)");
   options.field("tables", tables, "only the tables whose name this glob matches, also those that take long");
-  options.field("fresh", fresh, "measure every row anew");
+  options.field("fresh", fresh, "measure every row anew; with --tables, every row of those");
   options.field("list", list, "measure nothing: the rows there are, with what was measured before");
 }
 
@@ -69,8 +69,17 @@ Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& opt
     if (!place->empty()) definition[name] = *place;
   run_ = open_run(options.runs, "reproduce-" + paper, definition);
   if (!options.fresh) return;
-  for (const auto& entry : fs::directory_iterator(run_.path))
-    if (entry.path().filename().string().starts_with("row-")) fs::remove(entry.path());
+  for (const auto& entry : fs::directory_iterator(run_.path)) {
+    if (!entry.path().filename().string().starts_with("row-")) continue;
+    std::ifstream in(entry.path());
+    const auto row = nlohmann::json::parse(in, nullptr, false);
+    const bool whole = row.is_object() && row.contains("table") && row["table"].is_string();
+    if (!whole || asked_for(row["table"].get<std::string>())) fs::remove(entry.path());
+  }
+}
+
+bool Reproduction::asked_for(const std::string& table) const {
+  return options_.tables.empty() || glob_matches(options_.tables, table);
 }
 
 void Reproduction::measure_free(const std::function<void(Reproduction&)>& paper) {
@@ -98,7 +107,7 @@ void Reproduction::row(TableRow row, const std::function<double()>& measure) {
 
 void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure) {
   const TableRow& first = rows.front();
-  if (!options_.tables.empty() && !glob_matches(options_.tables, first.table)) return;
+  if (!asked_for(first.table)) return;
   const fs::path key = stored(first);
   if (!known_.contains(key)) {
     if (!fill(rows, measure)) return;
@@ -147,7 +156,7 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
     if (!measured) continue;
     auto json = rows[i].json();
     json["ours"] = rows[i].ours;  // null where the measurement has no figure
-    write_file_atomically(stored(rows[i]), [&](std::ostream& out) { out << json.dump(2) << "\n"; });
+    write_file_atomically(stored(rows[i]), [&](std::ostream& out) { out << json_text(json, 2) << "\n"; });
   }
   return true;
 }
@@ -241,7 +250,7 @@ const Dataset& Reproduction::data(const DataChoice& choice, const Graph& graph) 
   if (copy.mean.empty()) copy.mean = stored_values(graph, "pare.mean");
   if (copy.std.empty()) copy.std = stored_values(graph, "pare.std");
   copy.describe(key);
-  auto& entry = data_[key.json().dump()];
+  auto& entry = data_[json_text(key.json())];
   if (!entry) entry = std::make_unique<Dataset>(copy.load(graph));
   return *entry;
 }

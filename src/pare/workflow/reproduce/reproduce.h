@@ -54,7 +54,7 @@ struct ReproduceOptions {
   std::string voc;          // voc:DIR of PASCAL VOC's development kit
   int64_t seeds = 0;        // of attribution's means; 0: as the scale has it
   std::string tables;       // glob: only tables with such a name
-  bool fresh = false;       // measure every row anew
+  bool fresh = false;       // measure every row of those anew
   bool list = false;        // measure nothing: what rows there are, and the figures of those that were measured
   int threads = 0;          // of all processes together (0: there is one)
   uint64_t seed = 0;
@@ -144,6 +144,7 @@ class Reproduction {
     all,
   };
   void go_through(const std::function<void(Reproduction&)>& paper, Pass pass);
+  bool asked_for(const std::string& table) const;  // by --tables
   std::filesystem::path stored(const TableRow& row) const;
   // False: another process is at them, and this one does not wait.
   bool fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure);
