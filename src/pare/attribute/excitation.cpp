@@ -8,9 +8,8 @@ LinearRule excitation_rule(bool opposite) {
   return [opposite](const LinearStep& l, const at::Tensor& P) {
     if (l.kind == LinearKind::shift) return P.unsqueeze(0);
     const at::Tensor weight = opposite && l.head ? -l.weight : l.weight;
-    return share_everywhere(l, P, /*both_signs=*/false, [&](const LinearStep& step, const at::Tensor& probability) {
-      return share(step, {{step.x.clamp_min(0), weight.clamp_min(0)}}, probability);
-    });
+    // Sums and averages have no weights that see to it that something excites them.
+    return share(l, {{l.x.clamp_min(0), weight.clamp_min(0)}}, P, {.everywhere = !l.layer()});
   };
 }
 

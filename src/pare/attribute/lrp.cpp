@@ -14,12 +14,12 @@ at::Tensor positive_part(const at::Tensor& t) { return t.clamp_min(0); }
 at::Tensor negative_part(const at::Tensor& t) { return t.clamp_max(0); }
 
 at::Tensor epsilon_rule(const LinearStep& l, const at::Tensor& R, double epsilon) {
-  return share(l, {{l.x, l.weight}}, R, l.bias, epsilon);
+  return share(l, {{l.x, l.weight}}, R, {.bias = l.bias, .epsilon = epsilon});
 }
 
 at::Tensor gamma_rule(const LinearStep& l, const at::Tensor& R, double gamma, double epsilon) {
   const auto favoured = [&](const at::Tensor& t) { return t.defined() ? t + gamma * positive_part(t) : t; };
-  return share(l, {{l.x, favoured(l.weight)}}, R, favoured(l.bias), epsilon);
+  return share(l, {{l.x, favoured(l.weight)}}, R, {.bias = favoured(l.bias), .epsilon = epsilon});
 }
 
 at::Tensor alpha_beta_rule(const LinearStep& l, const at::Tensor& R, double alpha, double beta) {
@@ -27,12 +27,17 @@ at::Tensor alpha_beta_rule(const LinearStep& l, const at::Tensor& R, double alph
   const bool is_signed = l.x.numel() > 0 && l.x.min().item<double>() < 0;  // inner layers read what a ReLU leaves
   const at::Tensor xp = is_signed ? positive_part(l.x) : l.x, xn = is_signed ? negative_part(l.x) : at::Tensor();
   std::vector<Operand> raising = {{xp, wp}}, lowering = {{xp, wn}};
-  if (is_signed) {
+  if (is_signed && l.layer()) {  // sums and averages have no negative weights
     raising.push_back({xn, wn});
     lowering.push_back({xn, wp});
   }
-  const at::Tensor raised = share(l, raising, R), shares = alpha == 1 ? raised : alpha * raised;
-  return beta == 0 ? shares : shares - beta * share(l, lowering, R);
+  // Nor have they any that see to it that there are terms of both signs.
+  if (beta == 0) return share(l, raising, R, {.everywhere = !l.layer()});
+  if (l.layer()) return alpha * share(l, raising, R) - beta * share(l, lowering, R);
+  const at::Tensor one_sided = l.apply(xp, l.weight).eq(0).logical_or(l.apply(l.x - xp, l.weight).eq(0));
+  const at::Tensor both = R.masked_fill(one_sided, 0);
+  const at::Tensor terms = share(l, {{xp, l.weight}}, both), opposed = share(l, {{l.x - xp, l.weight}}, both);
+  return alpha * terms - beta * opposed + share(l, {{l.x.abs(), l.weight}}, R - both);
 }
 
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& x) {
@@ -75,10 +80,7 @@ LinearRule lrp_rule(const LrpOptions& options) {
       case LrpRule::zero: return epsilon_rule(l, R, 0);
       case LrpRule::epsilon: return epsilon_rule(l, R, layer.epsilon);
       case LrpRule::gamma: return gamma_rule(l, R, layer.gamma, layer.epsilon);
-      case LrpRule::alpha_beta:
-        return share_everywhere(l, R, layer.beta != 0, [&](const LinearStep& step, const at::Tensor& relevance) {
-          return alpha_beta_rule(step, relevance, layer.alpha, layer.beta);
-        });
+      case LrpRule::alpha_beta: return alpha_beta_rule(l, R, layer.alpha, layer.beta);
       case LrpRule::box: return box_rule(l, R, options);
     }
     throw Error(ErrorKind::usage, "lrp", "unknown rule");

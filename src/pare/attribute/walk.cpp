@@ -277,33 +277,25 @@ at::Tensor Applied::transposed(const at::Tensor& s) const {
 }
 
 at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, const at::Tensor& relevance,
-                 const at::Tensor& bias, double epsilon) {
+                 const ShareOptions& options) {
   std::vector<Applied> applied;
-  at::Tensor Z = bias;
+  at::Tensor Z = options.bias;
   for (const auto& operand : operands) {
     applied.emplace_back(step, operand.x, operand.weight);
     Z = Z.defined() ? Z + applied.back().z() : applied.back().z();
   }
-  if (epsilon > 0) Z = Z + epsilon * at::where(Z.lt(0), -at::ones_like(Z), at::ones_like(Z));
-  const at::Tensor s = (relevance / Z).masked_fill_(Z.eq(0), 0);
+  if (options.epsilon > 0) Z = Z + options.epsilon * at::where(Z.lt(0), -at::ones_like(Z), at::ones_like(Z));
+  const at::Tensor empty = Z.eq(0);
+  const at::Tensor s = (relevance / Z).masked_fill_(empty, 0);
   at::Tensor shares;
   for (size_t t = 0; t < operands.size(); ++t) {
     const at::Tensor pulled = applied[t].transposed(s);
     shares = shares.defined() ? shares.addcmul_(operands[t].x, pulled) : operands[t].x * pulled;
   }
-  return shares;
-}
-
-at::Tensor share_everywhere(const LinearStep& step, const at::Tensor& relevance, bool both_signs,
-                            const LinearRule& rule) {
-  if (step.layer() || step.x.numel() == 0) return rule(step, relevance);
-  if (!both_signs && step.x.min().item<double>() >= 0) return rule(step, relevance);
-  at::Tensor missing = step.apply(step.x.clamp_min(0), step.weight).eq(0);
-  if (both_signs) missing = missing.logical_or(step.apply(step.x.clamp_max(0), step.weight).eq(0));
-  if (!missing.logical_and(relevance.ne(0)).any().item<bool>()) return rule(step, relevance);  // as behind a ReLU
-  const at::Tensor none = at::zeros_like(relevance);
-  return rule(step, at::where(missing, none, relevance)) +
-         share(step, {{step.x.abs(), step.weight}}, at::where(missing, relevance, none));
+  // Behind a ReLU, where nothing came through nothing is relevant.
+  if (!options.everywhere || !empty.logical_and(relevance).any().item<bool>()) return shares;
+  const at::Tensor left = relevance.masked_fill(empty.logical_not(), 0);
+  return shares + share(step, {{step.x.abs(), step.weight.abs()}}, left);
 }
 
 Walked walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,

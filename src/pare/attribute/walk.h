@@ -61,18 +61,18 @@ struct Operand {
   at::Tensor weight;
 };
 
+struct ShareOptions {
+  at::Tensor bias;
+  double epsilon = 0;       // above 0 it keeps Z away from zero: Z + ε sign(Z)
+  bool everywhere = false;  // outputs with Z = 0 lose nothing: the sizes |x| and |W| of the step share what they have
+};
+
 // The one formula behind every rule: several operands share R in proportion to what they contribute to each output,
 //   R_x = sum_t x_t ∘ J_tᵀ (R / Z),   Z = sum_t f(x_t; W_t) + bias,   0/0 = 0.
-// `epsilon` > 0 keeps Z away from zero: Z + ε sign(Z).
 at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, const at::Tensor& relevance,
-                 const at::Tensor& bias = {}, double epsilon = 0);
+                 const ShareOptions& options = {});
 
 using LinearRule = std::function<at::Tensor(const LinearStep& step, const at::Tensor& relevance)>;
-
-// By a rule that needs terms which raise the output, or terms of both signs. A sum or an average has no weights that
-// see to it: where the terms are missing the rule would lose relevance, and the sizes of all terms share it.
-at::Tensor share_everywhere(const LinearStep& step, const at::Tensor& relevance, bool both_signs,
-                            const LinearRule& rule);
 
 struct Walked {
   at::Tensor relevance;  // of `to`
