@@ -101,61 +101,46 @@ NodeSide side_of(const ModelCost& cost, size_t index) {
   return {index, node.name, node.output, node.parameters, node.macs};
 }
 
-// Where a value comes from: the place of an input of the graph, or a node and which of its outputs.
-struct Origin {
-  std::optional<size_t> input, node;
-  size_t output = 0;
-};
-
-std::map<std::string, Origin> origins_of(const Graph& graph) {
-  std::map<std::string, Origin> origins;
-  for (size_t i = 0; i < graph.inputs.size(); ++i) origins[graph.inputs[i].name] = {.input = i};
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    for (size_t i = 0; i < graph.nodes[n].outputs.size(); ++i)
-      origins[graph.nodes[n].outputs[i]] = {.node = n, .output = i};
-  return origins;
-}
-
 // Do paired nodes read the same values? One that a node without a partner makes says nothing: that node is listed.
 class Wiring {
  public:
-  Wiring(const Graph& a, const Graph& b, const Pairs& pairs)
-      : a_(a), b_(b), origins_a_(origins_of(a)), origins_b_(origins_of(b)) {
+  Wiring(const Graph& a, const Graph& b, const Pairs& pairs) : a_(a), b_(b) {
+    for (size_t i = 0; i < std::min(a.inputs.size(), b.inputs.size()); ++i) pair(a.inputs[i].name, b.inputs[i].name);
     for (const auto& [first, second] : pairs) {
-      if (first && second) partner_[*first] = *second;
-      if (!first) added_.insert(*second);
+      if (!first || !second) continue;
+      const auto& outputs = b.nodes[*second].outputs;
+      for (size_t i = 0; i < a.nodes[*first].outputs.size(); ++i)
+        pair(a.nodes[*first].outputs[i], i < outputs.size() ? outputs[i] : "");
     }
   }
 
   bool same(const Node& a, const Node& b) const {
     for (size_t i = 0; i < std::max(a.inputs.size(), b.inputs.size()); ++i) {
-      const Origin* first = find(origins_a_, a_, a, i);
-      const Origin* second = find(origins_b_, b_, b, i);
-      if (first == nullptr && second == nullptr) continue;
-      if (first == nullptr || second == nullptr) return false;
-      if ((first->node && !partner_.contains(*first->node)) || (second->node && added_.contains(*second->node)))
-        continue;
-      if (first->input != second->input || first->output != second->output) return false;
-      if (first->node && partner_.at(*first->node) != *second->node) return false;
+      const std::string first = computed_input(a_, a, i), second = computed_input(b_, b, i);
+      if (first.empty() != second.empty()) return false;
+      if (first.empty()) continue;
+      const auto partner = partner_.find(first);
+      if (partner != partner_.end() && paired_.contains(second) && partner->second != second) return false;
     }
     return true;
   }
 
  private:
-  // Nothing for constants, and for inputs that are left out.
-  static const Origin* find(const std::map<std::string, Origin>& origins, const Graph& graph, const Node& node,
-                            size_t place) {
-    if (place >= node.inputs.size() || node.inputs[place].empty()) return nullptr;
-    if (graph.tensors.contains(node.inputs[place])) return nullptr;
-    const auto found = origins.find(node.inputs[place]);
-    return found == origins.end() ? nullptr : &found->second;
+  void pair(const std::string& a, const std::string& b) {
+    partner_[a] = b;
+    paired_.insert(b);
+  }
+
+  // Empty for constants, and for inputs that are left out.
+  static std::string computed_input(const Graph& graph, const Node& node, size_t place) {
+    if (place >= node.inputs.size() || graph.tensors.contains(node.inputs[place])) return "";
+    return node.inputs[place];
   }
 
   const Graph& a_;
   const Graph& b_;
-  std::map<std::string, Origin> origins_a_, origins_b_;
-  std::map<size_t, size_t> partner_;  // of a node of a
-  std::set<size_t> added_;            // nodes of b alone
+  std::map<std::string, std::string> partner_;  // of a value of a
+  std::set<std::string> paired_;                // values of b that are one
 };
 
 void compare_nodes(const Graph& a, const Graph& b, const Wiring& wiring, NodeDiff& diff) {

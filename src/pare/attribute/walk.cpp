@@ -204,6 +204,13 @@ class RelevanceWalk {
     return {.node = node, .kind = kind, .x = x, .weight = at::ones({}, x.options())};
   }
 
+  // Values along a new first axis, which add up.
+  LinearStep stacked(const Node& node, LinearKind kind, const at::Tensor& terms) const {
+    LinearStep step = unweighted(node, kind, terms);
+    step.apply = [](const at::Tensor& x, const at::Tensor& weight) { return x.sum(0) * weight; };
+    return step;
+  }
+
   void average(const Node& node, const at::Tensor& R) {
     auto all = inputs(node);
     LinearStep step = unweighted(node, LinearKind::average, all[0]);
@@ -223,10 +230,9 @@ class RelevanceWalk {
     dims[x.dim() > 1 ? 1 : 0] = -1;
     const auto parameter = [&](size_t i) { return value(node.inputs[i]).to(x.scalar_type()).reshape(dims); };
     const at::Tensor scale = parameter(1) / (parameter(4) + node.real("epsilon", 1e-5)).sqrt();
-    LinearStep step = unweighted(node, LinearKind::shift, (x * scale).unsqueeze(0));
+    LinearStep step = stacked(node, LinearKind::shift, (x * scale).unsqueeze(0));
     step.bias = parameter(2) - parameter(3) * scale;
     step.first = reads_the_input(node.inputs[0]);
-    step.apply = [](const at::Tensor& terms, const at::Tensor& weight) { return terms.sum(0) * weight; };
     add(node, 0, rule_(step, R)[0]);
   }
 
@@ -243,10 +249,9 @@ class RelevanceWalk {
       else
         constants = constants.defined() ? constants + term : term;
     }
-    LinearStep step = unweighted(node, from.size() == 1 ? LinearKind::shift : LinearKind::sum, at::stack(terms));
+    LinearStep step = stacked(node, from.size() == 1 ? LinearKind::shift : LinearKind::sum, at::stack(terms));
     step.bias = constants;
     step.first = step.kind == LinearKind::shift && reads_the_input(node.inputs[from[0]]);
-    step.apply = [](const at::Tensor& x, const at::Tensor& weight) { return x.sum(0) * weight; };
     const at::Tensor shares = rule_(step, R);
     for (size_t t = 0; t < from.size(); ++t) add(node, from[t], shares[static_cast<int64_t>(t)]);
   }
