@@ -32,6 +32,7 @@ struct CommonOptions {
   bool no_record = false;
 
   void describe(OptionVisitor& options);
+  void describe_narration(OptionVisitor& options);  // only those of them that say how much is told
   Verbosity verbosity() const;
 };
 
@@ -48,6 +49,10 @@ class Session {
   // directory named by its options.
   nlohmann::json trainings = nlohmann::json::array();
   std::filesystem::path run;
+  nlohmann::json found;  // what there is to record of a command that ends with an error
+
+  // Did it train on data that is not divided, so that its metrics are of images that it trained on?
+  bool trained_on_all() const;
 
   // Where the command may leave pictures and its record; made when first asked for. Empty with --no-record.
   std::filesystem::path run_directory();
@@ -82,7 +87,8 @@ class Command {
   // What several ranks do with it: nothing, all one thing together, or each its own part of the work.
   enum class Ranks { one, together, apart };
   virtual Ranks ranks() const { return Ranks::one; }
-  // Words from the first that is no option of its own on are not parsed but handed over.
+  // Words from the first that is no option of its own on are not parsed but handed over. Of the common options it takes
+  // only those of narration: the others belong behind the words' own command.
   virtual bool takes_rest() const { return false; }
   virtual void take_rest(std::vector<std::string>) {}
   // Returns the document that --json prints.

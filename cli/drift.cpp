@@ -28,18 +28,24 @@ void DriftMetric::check(const Graph& original, const DataChoice& data) {
   }
 }
 
+void DriftMetric::check_compared(const Graph& model) const {
+  if (images_ > 0) check_drift(model);
+}
+
 void DriftMetric::report(Session& session, const Graph& original, const Graph& compressed,
                          nlohmann::json& document) const {
   if (images_ == 0) return;
   const AttributionDrift drift = attribution_drift(original, compressed, shown_);
   session.print("attribution: cosine {:.4f} and rank correlation {:.4f} to the maps before, {} images at {}\n",
                 drift.cosine.mean(), drift.rank_correlation.mean(), shown_.size(), drift.layer);
-  if (drift.zero_maps > 0) session.say("note: {} maps of the new model are all zero\n", drift.zero_maps);
+  if (drift.counts.zero > 0) session.say("note: {} maps of the new model are all zero\n", drift.counts.zero);
+  if (drift.counts.nan > 0) session.say("note: {} maps of the new model hold a NaN\n", drift.counts.nan);
   document["after"]["attribution_similarity"] = drift.cosine.mean();
   document["attribution_drift"] = {{"cosine", drift.cosine.mean()},
                                    {"rank_correlation", drift.rank_correlation.mean()},
                                    {"undefined", drift.cosine.undefined},
-                                   {"zero_maps", drift.zero_maps},
+                                   {"zero_maps", drift.counts.zero},
+                                   {"nan_maps", drift.counts.nan},
                                    {"images", shown_.size()},
                                    {"layer", drift.layer}};
 }

@@ -15,6 +15,8 @@ class DriftMetric {
   // Error{usage} without data, Error{file} without test images, Error{shape} for a model without maps: before any work
   // is done. Loads the images that report() shows.
   void check(const Graph& original, const DataChoice& data);
+  // The model that is to be compared, where it is not made out of the original: Error{shape} when it has no maps.
+  void check_compared(const Graph& model) const;
   // Prints it, and adds "attribution_drift" to the document and the cosine to its "after", where reports look for it;
   // nothing where it is not asked for.
   void report(Session& session, const Graph& original, const Graph& compressed, nlohmann::json& document) const;

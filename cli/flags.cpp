@@ -2,19 +2,65 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <iterator>
 
 namespace pare::cli {
 
 namespace {
 
 // One letter for what is typed most.
+constexpr std::pair<char, const char*> kLetters[] = {{'o', "output"}, {'n', "ranks"}, {'q', "quiet"}, {'v', "verbose"}};
+
 std::string flag_of(const std::string& name) {
-  if (name == "output") return "-o,--output";
-  if (name == "ranks") return "-n,--ranks";
-  if (name == "quiet") return "-q,--quiet";
-  if (name == "verbose") return "-v,--verbose";
+  for (const auto& [letter, of] : kLetters)
+    if (name == of) return fmt::format("-{},--{}", letter, name);
   return "--" + name;
+}
+
+std::string help_of_numbers(const std::string& help) { return help + " (several: with commas or as words)"; }
+std::string help_of_words(const std::string& help) {
+  return help + " (several: with commas, or as words where no argument can follow)";
+}
+
+// A number, or numbers with commas between them.
+bool is_numbers(const std::string& word) {
+  const char* place = word.c_str();
+  while (true) {
+    char* end = nullptr;
+    std::strtod(place, &end);
+    if (end == place) return false;
+    if (*end == '\0') return true;
+    if (*end != ',') return false;
+    place = end + 1;
+  }
+}
+
+struct GivenFlag {
+  const FlagInfo* flag = nullptr;  // nothing where there is no such flag
+  bool has_value = false;          // in the same word
+};
+
+GivenFlag given_flag(const std::string& word, const std::vector<FlagInfo>& flags) {
+  const auto named = [&](std::string_view name) {
+    const auto found =
+        std::find_if(flags.begin(), flags.end(), [&](const FlagInfo& flag) { return flag.name == name; });
+    return found == flags.end() ? nullptr : &*found;
+  };
+  if (word.starts_with("--")) {
+    const size_t equals = std::min(word.find('='), word.size());
+    return {named(word.substr(2, equals - 2)), equals + 1 < word.size()};
+  }
+  GivenFlag given;
+  for (size_t i = 1; i < word.size() && (given.flag == nullptr || !given.flag->takes_value); ++i) {
+    const auto* known = std::find_if(std::begin(kLetters), std::end(kLetters),
+                                     [&](const auto& letter) { return letter.first == word[i]; });
+    if (known == std::end(kLetters)) return {};
+    given = {named(known->second), i + 1 < word.size()};
+  }
+  return given;
 }
 
 }  // namespace
@@ -42,28 +88,25 @@ void FlagWriter::field(const std::string& name, std::string& value, const std::s
 
 void FlagWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
                        const Choices& choices) {
-  auto* option = app_.add_option(flag_of(name), values, help)->allow_extra_args(false)->delimiter(',');
+  auto* option = app_.add_option(flag_of(name), values, help_of_words(help))->allow_extra_args(false)->delimiter(',');
   if (!choices.empty()) option->check(CLI::IsMember(choices));
 }
 
 void FlagWriter::field(const std::string& name, std::vector<double>& values, const std::string& help) {
-  app_.add_option(flag_of(name), values, help)->delimiter(',');
+  app_.add_option(flag_of(name), values, help_of_numbers(help))->allow_extra_args(false)->delimiter(',');
 }
 
 void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
-  app_.add_option(flag_of(name), values, help)->delimiter(',');
+  app_.add_option(flag_of(name), values, help_of_numbers(help))->allow_extra_args(false)->delimiter(',');
 }
 
 void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
-  // By its name too, so that a recipe can give it; the command line comes first and wins.
-  app_.add_option(name + ",--" + name, value, help)
-      ->required(required)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeFirst);
+  app_.add_option(name, value, help)->required(required && value.empty());  // a recipe may have given it
 }
 
 void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                             bool required) {
-  app_.add_option(name + ",--" + name, values, help)->required(required);
+  app_.add_option(name, values, help)->required(required && values.empty());
 }
 
 void FlagLister::field(const std::string& name, bool& /*value*/, const std::string& help) {
@@ -84,15 +127,15 @@ void FlagLister::field(const std::string& name, std::string& value, const std::s
 
 void FlagLister::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
                        const Choices& choices) {
-  flags.push_back({name, help, choices, true, fmt::format("{}", fmt::join(values, ","))});
+  flags.push_back({name, help_of_words(help), choices, true, fmt::format("{}", fmt::join(values, ",")), ListOf::words});
 }
 
 void FlagLister::field(const std::string& name, std::vector<double>& values, const std::string& help) {
-  flags.push_back({name, help, {}, true, fmt::format("{}", fmt::join(values, ","))});
+  flags.push_back({name, help_of_numbers(help), {}, true, fmt::format("{}", fmt::join(values, ",")), ListOf::numbers});
 }
 
 void FlagLister::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
-  flags.push_back({name, help, {}, true, fmt::format("{}", fmt::join(values, ","))});
+  flags.push_back({name, help_of_numbers(help), {}, true, fmt::format("{}", fmt::join(values, ",")), ListOf::numbers});
 }
 
 void FlagLister::positional(const std::string& name, std::string& /*value*/, const std::string& help, bool required) {
@@ -102,6 +145,38 @@ void FlagLister::positional(const std::string& name, std::string& /*value*/, con
 void FlagLister::positional(const std::string& name, std::vector<std::string>& /*values*/, const std::string& help,
                             bool required) {
   positionals.push_back({name, help, required, true});
+}
+
+std::vector<std::string> spread_lists(const std::vector<std::string>& words, const FlagLister& options) {
+  const auto& places = options.positionals;
+  const bool endless = std::any_of(places.begin(), places.end(), [](const auto& place) { return place.several; });
+  std::vector<std::string> spread(words.begin(), words.begin() + 1);  // the command
+  size_t arguments = 0;
+  for (size_t i = 1; i < words.size();) {
+    const std::string& word = words[i++];
+    spread.push_back(word);
+    if (word == "--") {
+      spread.insert(spread.end(), words.begin() + static_cast<int64_t>(i), words.end());
+      break;
+    }
+    if (!word.starts_with('-')) {
+      ++arguments;
+      continue;
+    }
+    const auto [flag, has_value] = given_flag(word, options.flags);
+    if (flag == nullptr || !flag->takes_value) continue;
+    if (!has_value && i < words.size()) spread.push_back(words[i++]);
+    const bool full = !endless && arguments >= places.size();
+    const auto goes_on = [&](const std::string& next) {
+      if (flag->list == ListOf::numbers) return is_numbers(next);
+      return flag->list == ListOf::words && full && !next.starts_with('-');
+    };
+    for (; i < words.size() && goes_on(words[i]); ++i) {
+      spread.push_back("--" + flag->name);
+      spread.push_back(words[i]);
+    }
+  }
+  return spread;
 }
 
 }  // namespace pare::cli

@@ -27,6 +27,9 @@ class FlagWriter : public OptionVisitor {
   CLI::App& app_;
 };
 
+// Several values of an option: none, numbers, or words.
+enum class ListOf { nothing, numbers, words };
+
 // Lists the flags and arguments of a command, for completions and the reference.
 struct FlagInfo {
   std::string name;
@@ -34,6 +37,7 @@ struct FlagInfo {
   Choices choices;
   bool takes_value = true;
   std::string value;  // the default as text; empty where there is none
+  ListOf list = ListOf::nothing;
 };
 
 struct ArgumentInfo {
@@ -59,5 +63,10 @@ class FlagLister : public OptionVisitor {
   void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                   bool required) override;
 };
+
+// The words of a command line with the flag of a list before each of its values. A list of numbers goes on as long as
+// words are numbers or commas between numbers; one of words goes on to the next option where no argument can stand: the
+// command takes none, or its only one came before.
+std::vector<std::string> spread_lists(const std::vector<std::string>& words, const FlagLister& options);
 
 }  // namespace pare::cli

@@ -1,19 +1,48 @@
 #include "input.h"
 
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "pare/core/error.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare::cli {
 
-Model read_model(const Session& session, const std::string& path, const ModelOptions& options) {
+namespace {
+
+Model read(const Session& session, const std::string& path, const ModelOptions& options) {
   Model model = load_model(path, options, static_cast<uint64_t>(session.common.seed));
   for (const auto& note : model.notes) session.say("note: {}: {}\n", path.empty() ? options.arch : path, note);
+  return model;
+}
+
+// Error{usage} for a name of --input-shape that is an input of none of the models.
+void check_shape_names(const ModelOptions& options, const std::vector<const Graph*>& models) {
+  std::set<std::string> inputs;
+  for (const Graph* model : models)
+    for (const auto& input : model->inputs) inputs.insert(input.name);
+  for (const auto& [name, shape] : options.shapes().inputs)
+    if (!inputs.contains(name))
+      throw Error(ErrorKind::usage, "--input-shape", "there is no input '{}', expected one of: {}", name,
+                  fmt::join(inputs, ", "));
+}
+
+}  // namespace
+
+Model read_model(const Session& session, const std::string& path, const ModelOptions& options) {
+  Model model = read(session, path, options);
+  check_shape_names(options, {&model.graph});
   return model;
 }
 
 std::vector<Graph> read_models(const Session& session, const std::vector<std::string>& paths,
                                const ModelOptions& options) {
   std::vector<Graph> models;
-  for (const auto& path : paths) models.push_back(read_model(session, path, options).graph);
+  std::vector<const Graph*> all;
+  for (const auto& path : paths) models.push_back(read(session, path, options).graph);
+  for (const auto& model : models) all.push_back(&model);
+  if (!models.empty()) check_shape_names(options, all);
   return models;
 }
 

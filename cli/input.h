@@ -9,6 +9,7 @@
 
 namespace pare::cli {
 
+// Error{usage} for a name of --input-shape that is an input of none of the models read together.
 Model read_model(const Session& session, const std::string& path, const ModelOptions& options);
 
 std::vector<Graph> read_models(const Session& session, const std::vector<std::string>& paths,

@@ -1,7 +1,13 @@
 #include "output.h"
 
+#include <ATen/ATen.h>
+
+#include <filesystem>
+
+#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/version.h"
+#include "pare/io/safetensors.h"
 
 namespace pare::cli {
 
@@ -19,6 +25,41 @@ std::vector<std::string> write_model(Session& session, Graph graph, const std::s
   auto notes = save_model(graph, output, options);
   for (const auto& note : notes) session.say("note: {}\n", note);
   return notes;
+}
+
+namespace {
+
+// The tensors of a file that this program wrote; none where it cannot be read.
+TensorMap tensors_of(const std::filesystem::path& file) {
+  try {
+    if (file.extension() != ".safetensors") return load_model(file.string(), {}).graph.tensors;
+    const NamedTensors content = read_safetensors(file);
+    return {content.tensors.begin(), content.tensors.end()};
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Weights, without the constants that another opset writes otherwise.
+TensorMap weights_of(const TensorMap& tensors) {
+  TensorMap weights;
+  for (const auto& [name, tensor] : tensors)
+    if (tensor.is_floating_point() && tensor.dim() > 0) weights.emplace(name, tensor);
+  return weights;
+}
+
+}  // namespace
+
+void write_trained(Session& session, const TrainingOutcome& outcome, const std::string& output,
+                   const std::vector<std::string>& inputs, SaveOptions options) {
+  if (outcome.done_already && std::filesystem::exists(output) && !options.force) {
+    if (fingerprint(weights_of(tensors_of(output))) != fingerprint(weights_of(outcome.graph.tensors)))
+      check_output(output, options);
+    session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output);
+    return;
+  }
+  options.force = true;  // it was checked before anything was trained
+  write_model(session, outcome.graph, output, inputs, options);
 }
 
 }  // namespace pare::cli

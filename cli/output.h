@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "pare/workflow/model.h"
+#include "pare/workflow/train.h"
 
 namespace pare::cli {
 
@@ -13,5 +14,10 @@ namespace pare::cli {
 // Options of opset 0 keep that of the graph's file.
 std::vector<std::string> write_model(Session& session, Graph graph, const std::string& output,
                                      const std::vector<std::string>& inputs, SaveOptions options);
+
+// The network of a training. A run that was done already leaves the file as it is where that holds the network's
+// tensors; Error{usage} where it holds something else and may not be replaced.
+void write_trained(Session& session, const TrainingOutcome& outcome, const std::string& output,
+                   const std::vector<std::string>& inputs, SaveOptions options);
 
 }  // namespace pare::cli

@@ -1,7 +1,9 @@
 #include "record.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <ostream>
 
 #include "machine.h"
@@ -52,37 +54,57 @@ nlohmann::json files_of(const nlohmann::json& recipe) {
   return files;
 }
 
+// Files inside the run directory are named from there on: it may be copied and moved.
+void shorten_paths(nlohmann::json& value, const fs::path& run) {
+  if (!value.is_structured()) return;
+  for (auto& [key, entry] : value.items()) {
+    shorten_paths(entry, run);
+    if (key != "file" || !entry.is_string()) continue;
+    const fs::path inside = fs::path(entry.get<std::string>()).lexically_relative(run);
+    if (!inside.empty() && *inside.begin() != "..") entry = inside.string();
+  }
+}
+
 }  // namespace
+
+bool Session::trained_on_all() const {
+  return std::ranges::any_of(trainings, [](const nlohmann::json& training) { return training["split"] == "all"; });
+}
 
 fs::path Session::run_directory() {
   if (common.no_record) return {};
   if (run.empty()) {
     nlohmann::json definition = recipe;
     definition["version"] = kVersion;
+    // What is not in the options but in the figures, and where relative paths begin.
+    definition["threads"] = at::get_num_threads();
+    definition["directory"] = fs::current_path().string();
     run = open_run(common.runs, command, definition).path;
   }
   return run;
 }
 
 void write_record(Session& session, const std::vector<std::string>& words, const RecordClock& clock,
-                  const nlohmann::json& result) {
+                  const nlohmann::json& result, const std::string& error) {
   std::vector<std::string> quoted;
   for (const auto& word : words) quoted.push_back(shell_word(word));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - clock.steady;
-  const nlohmann::json record = {{"command", session.command},
-                                 {"command_line", fmt::format("pare {}", fmt::join(quoted, " "))},
-                                 {"options", session.recipe},
-                                 {"seed", session.common.seed},
-                                 {"started", time_text(clock.started)},
-                                 {"seconds", seconds.count()},
-                                 {"version", kVersion},
-                                 {"machine", machine_json()},
-                                 {"directory", fs::current_path().string()},
-                                 {"files", files_of(session.recipe)},
-                                 {"training", session.trainings},
-                                 {"result", result}};
-  const std::string text = json_text(record, 2);
+  nlohmann::json record = {{"command", session.command},
+                           {"command_line", fmt::format("pare {}", fmt::join(quoted, " "))},
+                           {"options", session.recipe},
+                           {"seed", session.common.seed},
+                           {"started", time_text(clock.started)},
+                           {"seconds", seconds.count()},
+                           {"version", kVersion},
+                           {"machine", machine_json()},
+                           {"directory", fs::current_path().string()},
+                           {"files", files_of(session.recipe)},
+                           {"training", session.trainings},
+                           {"result", result}};
+  if (!error.empty()) record["error"] = error;
   try {
+    shorten_paths(record["result"], session.run_directory());
+    const std::string text = json_text(record, 2);
     const fs::path path = session.run_directory() / kRecordFile;
     write_file_atomically(path, [&](std::ostream& out) { out << text << "\n"; });
     session.detail("record in {}\n", path.string());

@@ -15,8 +15,9 @@ struct RecordClock {
   std::chrono::steady_clock::time_point steady = std::chrono::steady_clock::now();
 };
 
-// A directory that cannot be written to is said, not an error: the command itself succeeded.
+// A directory that cannot be written to is said, not an error: the command itself is done. `error`: why it
+// failed, where it did.
 void write_record(Session& session, const std::vector<std::string>& words, const RecordClock& clock,
-                  const nlohmann::json& result);
+                  const nlohmann::json& result, const std::string& error = "");
 
 }  // namespace pare::cli

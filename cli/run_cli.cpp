@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <set>
 #include <thread>
 
 #include "command.h"
@@ -16,6 +16,7 @@
 #include "machine.h"
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
+#include "pare/core/toml.h"
 #include "pare/zoo/nearest.h"
 #include "record.h"
 
@@ -26,13 +27,18 @@ void CommonOptions::describe(OptionVisitor& options) {
   options.field("threads", threads, "threads to compute with (0: all cores)");
   options.field("seed", seed, "same seed, same machine, same result");
   options.field("log", log, "append events to FILE.jsonl, one a line");
-  options.field("quiet", quiet, "no narration");
-  options.field("verbose", verbose, "more narration");
+  describe_narration(options);
   options.field("force", force, "overwrite existing files");
-  options.field("recipe", recipe, "TOML file with the same keys as the flags; flags win");
+  options.field("recipe", recipe,
+                "TOML file (or pipe) with the same keys as the flags; what the command line gives wins");
   options.field("print-config", print_config, "print the effective options as a recipe and stop");
   options.field("runs", runs, "directory of the run directories, where records and states are kept");
   options.field("no-record", no_record, "leave no record of the run in its directory");
+}
+
+void CommonOptions::describe_narration(OptionVisitor& options) {
+  options.field("quiet", quiet, "no narration");
+  options.field("verbose", verbose, "more narration");
 }
 
 Verbosity CommonOptions::verbosity() const {
@@ -48,49 +54,46 @@ void Session::log(const nlohmann::json& event) const {
 
 namespace {
 
-// The recipe's entries as flags, put before those of the command line; an entry whose flag is given there is left out.
-std::vector<std::string> recipe_arguments(const std::string& path, const std::set<std::string>& given) {
-  std::ifstream in(path);
+// The text of a file, or of a pipe such as /dev/stdin.
+std::string recipe_text(const std::string& path) {
+  constexpr size_t most = 1 << 20;
+  std::error_code absent;
+  const auto status = std::filesystem::status(path, absent);
+  if (!absent && !is_regular_file(status) && !is_fifo(status) && !is_socket(status))
+    throw Error(ErrorKind::file, path, "is neither a file nor a pipe: there is no recipe in it");
+  std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(ErrorKind::file, path, "cannot be opened");
-  std::vector<CLI::ConfigItem> items;
-  try {
-    items = CLI::ConfigTOML().from_config(in);
-  } catch (const CLI::Error& error) {
-    throw Error(ErrorKind::usage, path, "is not a recipe: {}", error.what());
-  }
-  std::vector<std::string> arguments;
-  for (const auto& item : items) {
-    if (item.name == "++" || item.name == "--" || given.contains(item.name)) continue;
-    const bool on = item.inputs.size() == 1 && item.inputs[0] == "true";
-    const bool off = item.inputs.size() == 1 && item.inputs[0] == "false";
-    if (off || item.inputs.empty() || (item.inputs.size() == 1 && item.inputs[0].empty())) continue;
-    for (const auto& input : item.inputs) {
-      arguments.push_back("--" + item.name);
-      if (!on) arguments.push_back(input);
-    }
-  }
-  return arguments;
+  std::string text(most + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(in.gcount()));
+  if (text.size() > most) throw Error(ErrorKind::usage, path, "is larger than any recipe ({} bytes)", most);
+  return text;
 }
 
-// argv with the entries of --recipe FILE spliced in after the command's name.
-std::vector<std::string> expanded_arguments(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  std::set<std::string> given;
-  std::string recipe;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].starts_with("--")) continue;
-    const size_t equals = arguments[i].find('=');
-    const std::string name = arguments[i].substr(2, equals == std::string::npos ? equals : equals - 2);
-    given.insert(name);
-    if (name == "recipe")
-      recipe = equals != std::string::npos ? arguments[i].substr(equals + 1)
-               : i + 1 < arguments.size()  ? arguments[i + 1]
-                                           : "";
+// The file of --recipe FILE or --recipe=FILE; empty where there is none.
+std::string recipe_of(const std::vector<std::string>& words) {
+  const std::string flag = "--recipe";
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(flag + "=")) return words[i].substr(flag.size() + 1);
+    if (words[i] == flag && i + 1 < words.size()) return words[i + 1];
   }
-  if (recipe.empty() || arguments.empty() || arguments[0] == "launch") return arguments;
-  auto extra = recipe_arguments(recipe, given);
-  arguments.insert(arguments.end(), extra.begin(), extra.end());
-  return arguments;
+  return "";
+}
+
+// Options become what the recipe says before the command line is parsed, and so its flags and arguments win.
+void take_recipe(const std::string& path, Command& command, CommonOptions& common) {
+  const nlohmann::json entries = from_toml(recipe_text(path), path);
+  if (entries.contains("recipe")) throw Error(ErrorKind::usage, path, "recipe: a recipe does not name another one");
+  JsonReader reader(entries, path);
+  command.describe(reader);
+  common.describe(reader);
+  reader.check_keys();
+}
+
+// What was printed has to arrive: Error{file} when it was lost on the way.
+void flush_stdout() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw Error(ErrorKind::file, "stdout", "could not be written");
 }
 
 void prepare_computing(const CommonOptions& common, const RankPlace& place) {
@@ -109,15 +112,17 @@ void prepare_computing(const CommonOptions& common, const RankPlace& place) {
 int run_command(Command& command, CommonOptions common, const std::vector<std::string>& words) {
   JsonWriter writer;
   command.describe(writer);
+  using Ranks = Command::Ranks;
+  const RankPlace place = command.ranks() != Ranks::one ? place_from_environment() : RankPlace{};
   if (common.print_config) {
+    if (place.rank > 0) return 0;
     nlohmann::json effective = writer.json();
     effective["seed"] = common.seed;
     effective["threads"] = common.threads;
     fmt::print("{}", to_toml(effective));
+    flush_stdout();
     return 0;
   }
-  using Ranks = Command::Ranks;
-  const RankPlace place = command.ranks() != Ranks::one ? place_from_environment() : RankPlace{};
   prepare_computing(common, place);
   const auto ranks = join(command.ranks() == Ranks::together ? place : RankPlace{});
   if (place.rank > 0) {
@@ -130,31 +135,41 @@ int run_command(Command& command, CommonOptions common, const std::vector<std::s
   session.recipe["seed"] = common.seed;
   session.log({{"event", "start"}, {"command", command.name()}, {"options", session.recipe}});
   const RecordClock clock;
+  const bool recorded = command.recorded() && !common.no_record && ranks->main();
   nlohmann::json result;
   try {
     result = command.run(session);
+  } catch (const Error& error) {
+    ranks->leave(error.what());
+    // Outputs that differ and a gate that was missed are findings too.
+    const bool finding = error.kind() == ErrorKind::verification || error.kind() == ErrorKind::quality;
+    if (finding && recorded) write_record(session, words, clock, session.found, error.what());
+    throw;
   } catch (const std::exception& error) {
     ranks->leave(error.what());
     throw;
   }
   if (!ranks->main()) return 0;
-  if (command.recorded() && !common.no_record) write_record(session, words, clock, result);
+  if (session.trained_on_all()) result["split"] = "all";
+  if (recorded) write_record(session, words, clock, result);
   session.log({{"event", "result"}, {"command", command.name()}, {"result", result}});
   if (common.json) fmt::print("{}\n", json_text(result, 2));
-  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  if (lost) throw Error(ErrorKind::file, "stdout", "could not be written");
+  flush_stdout();
   return 0;
 }
 
-// Error{usage} when the first word is not a command; CLI11 would only say that one is required.
-void check_command(const std::vector<std::string>& arguments, const std::vector<std::unique_ptr<Command>>& commands) {
-  if (arguments.empty() || arguments[0].starts_with("-")) return;
+// The command that the first word names; nothing where it is an option. Error{usage} when there is no such command;
+// CLI11 would only say that one is required.
+Command* find_command(const std::vector<std::string>& words, const std::vector<std::unique_ptr<Command>>& commands) {
+  if (words.empty() || words[0].starts_with("-")) return nullptr;
   std::vector<std::string> names;
   names.reserve(commands.size());
-  for (const auto& command : commands) names.emplace_back(command->name());
-  if (std::find(names.begin(), names.end(), arguments[0]) != names.end()) return;
-  throw Error(ErrorKind::usage, arguments[0], "is not a command; did you mean {}? pare --help lists them",
-              fmt::join(nearest(arguments[0], names, 2), " or "));
+  for (const auto& command : commands) {
+    if (command->name() == words[0]) return command.get();
+    names.emplace_back(command->name());
+  }
+  throw Error(ErrorKind::usage, words[0], "is not a command; did you mean {}? pare --help lists them",
+              fmt::join(nearest(words[0], names, 2), " or "));
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -162,35 +177,54 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text());
   CommonOptions common;
-  std::vector<std::string> words;
-  auto commands = all_commands();
-  for (auto& command : commands) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto commands = all_commands();
+  Command* chosen = find_command(words, commands);
+  const bool own_words = chosen != nullptr && !chosen->takes_rest();
+  if (const std::string recipe = own_words ? recipe_of(words) : ""; !recipe.empty())
+    take_recipe(recipe, *chosen, common);
+  for (const auto& command : commands) {
     auto* sub = app.add_subcommand(std::string(command->name()), std::string(command->summary()));
-    if (command->takes_rest()) sub->prefix_command();
     FlagWriter writer(*sub);
     command->describe(writer);
-    common.describe(writer);
+    if (command->takes_rest()) {
+      sub->prefix_command();
+      common.describe_narration(writer);
+    } else {
+      common.describe(writer);
+    }
   }
   try {
-    auto arguments = expanded_arguments(argc, argv);
-    check_command(arguments, commands);
-    words = arguments;
+    auto arguments = words;
+    if (own_words) {
+      FlagLister lister;
+      chosen->describe(lister);
+      common.describe(lister);
+      arguments = spread_lists(words, lister);
+    }
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForVersion&) {
     fmt::print("{}", version_text());
+    flush_stdout();
     return 0;
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    app.exit(help);
+    flush_stdout();
+    return 0;
   } catch (const CLI::ParseError& error) {
     app.exit(error);
     return 2;
   }
-  for (auto& command : commands)
-    if (const std::string name(command->name()); app.got_subcommand(name)) {
-      if (command->takes_rest()) command->take_rest(app.get_subcommand(name)->remaining());
-      return run_command(*command, common, words);
+  if (chosen != nullptr && app.got_subcommand(std::string(chosen->name()))) {
+    if (chosen->takes_rest()) chosen->take_rest(app.get_subcommand(std::string(chosen->name()))->remaining());
+    try {
+      return run_command(*chosen, common, words);
+    } catch (const Error& error) {  // the value that is wrong may not stand on the command line
+      if (error.kind() != ErrorKind::usage || common.recipe.empty()) throw;
+      throw Error(ErrorKind::usage, error.where(), "{} (options are also those of {})", error.message(), common.recipe);
     }
+  }
   return 2;
 }
 

@@ -32,8 +32,14 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
                                     const TrainingOptions& asked, TrainingJob job) {
   TrainingOptions options = asked;
   options.runs = session.common.runs;
+  // A command that goes on with an earlier run has found its first stage, and may not have come to the next.
+  options.resume = asked.resume && session.trainings.empty();
   job.ranks = &session.ranks;
   if (!job.what.empty()) session.say("{}\n", job.what);
+  if (data.split == "all" && !session.trained_on_all())
+    session.say(
+        "note: the data is not divided into train and test: metrics and gates (--max-drop) are of images that are "
+        "trained on\n");
   const InterruptWatch watch;
   const int64_t epochs = options.train.epochs;
   Progress bar("training", session.ranks.main() ? session.common.verbosity() : Verbosity::quiet);
@@ -57,7 +63,8 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
     TrainingOutcome outcome = run_training(graph, data, options, job);
     auto history = nlohmann::json::array();
     for (const auto& report : outcome.state.history) history.push_back(report.json());
-    session.trainings.push_back({{"what", job.what}, {"run", outcome.run.path.string()}, {"history", history}});
+    session.trainings.push_back(
+        {{"what", job.what}, {"run", outcome.run.path.string()}, {"split", data.split}, {"history", history}});
     return outcome;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;
@@ -74,7 +81,7 @@ TrainingInput load_for_training(Session& session, const std::string& path, Model
     sample.limit = 1;
     const Dataset one = sample.load({});
     if (options.image.empty()) options.image = {one.channels(), one.height(), one.width()};
-    if (options.classes == ModelOptions{}.classes) options.classes = static_cast<int64_t>(one.classes.size());
+    if (options.classes == 0) options.classes = static_cast<int64_t>(one.classes.size());
   }
   Model model = read_model(session, path, options);
   Dataset images = choice.load(model.graph);

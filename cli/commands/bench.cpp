@@ -59,7 +59,7 @@ class Bench : public Command {
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
-    options.field("batch", batch_, "images in a batch");
+    options.field("batch", batch_, "images in a batch; a model whose file fixes another is measured in that, and said");
     options.field("rounds", rounds_, "timed runs of each model");
     options.field("seconds", seconds_, "stop after this time (and at least 5 rounds)");
     options.field("no-onnxruntime", no_onnxruntime_, "do not measure in ONNX Runtime too");
@@ -149,26 +149,33 @@ class Bench : public Command {
     auto notes = nlohmann::json::array();
     size_t next = graphs.size();  // of the latencies of ONNX Runtime
     const Latency* peer_base = peer.numbers.front() ? &latencies[next] : nullptr;
-    const ModelCost first = cost_of(graphs.front());
+    const int64_t first_macs = macs_of_image(graphs.front());
     for (size_t m = 0; m < graphs.size(); ++m) {
-      const ModelCost cost = cost_of(graphs[m]);
-      const double fewer = cost.macs > 0 ? static_cast<double>(first.macs) / static_cast<double>(cost.macs) : 0;
-      nlohmann::json entry = latency_json(latencies[m], &latencies[0]);
+      const int64_t macs = macs_of_image(graphs[m]);
+      const double fewer = macs > 0 ? static_cast<double>(first_macs) / static_cast<double>(macs) : 0;
+      const Figures own_figures = figures_of(latencies[m], &latencies[0], graphs[m], graphs[0]);
+      nlohmann::json entry = latency_json(latencies[m], own_figures);
       entry.update({{"model", models_[m]},
                     {"mac_ratio", fewer},
                     {"zeros", part_of_zeros(graphs[m])},
-                    {"parameters", cost.parameters},
-                    {"macs", cost.macs}});
+                    {"batch", batch_of(graphs[m], batch_)},
+                    {"parameters", cost_of(graphs[m]).parameters},
+                    {"macs", macs}});
+      if (const int64_t batch = batch_of(graphs[m], batch_); batch != batch_)
+        notes.push_back(fmt::format(
+            "{}: its file fixes a batch of {}, not {}: times are of that; images/s, speed-up and MACs are of an image.",
+            models_[m], batch, batch_));
       const Latency* theirs = peer.numbers[m] ? &latencies[next++] : nullptr;
-      std::vector<std::string> own = row(m, "pare", latencies[m], &latencies[0], fewer);
+      std::vector<std::string> own = row(m, "pare", latencies[m], own_figures, fewer);
       if (theirs != nullptr) {
         const double ratio = theirs->median / latencies[m].median;
-        entry["onnxruntime"] = latency_json(*theirs, peer_base);
+        entry["onnxruntime"] = latency_json(*theirs, figures_of(*theirs, peer_base, graphs[m], graphs[0]));
         entry["onnxruntime_ratio"] = ratio;
         own.push_back(fmt::format("{:.2f}", ratio));
       }
       table.add(own);
-      if (theirs != nullptr) table.add(row(m, "ONNX Runtime", *theirs, peer_base, fewer));
+      if (theirs != nullptr)
+        table.add(row(m, "ONNX Runtime", *theirs, figures_of(*theirs, peer_base, graphs[m], graphs[0]), fewer));
       // The first is compared with itself.
       if (const std::string note = m > 0 ? sparsity_note(entry) : ""; !note.empty()) notes.push_back(note);
       list.push_back(std::move(entry));
@@ -184,8 +191,25 @@ class Bench : public Command {
     return result;
   }
 
+  static int64_t macs_of_image(const Graph& graph) { return cost_of(graph).macs / batch_of(graph); }
+
+  // Of an image: models may come in batches of different sizes.
+  struct Figures {
+    double images_per_second = 0;
+    std::optional<double> speed_up;
+  };
+
   // `base` is the first model by the same runtime; none where that could not run it.
-  std::vector<std::string> row(size_t m, const char* by, const Latency& l, const Latency* base, double fewer) const {
+  Figures figures_of(const Latency& l, const Latency* base, const Graph& model, const Graph& first) const {
+    const auto rate = [&](const Latency& of, const Graph& graph) {
+      return static_cast<double>(batch_of(graph, batch_)) / of.median;
+    };
+    Figures figures{.images_per_second = rate(l, model), .speed_up = {}};
+    if (base != nullptr) figures.speed_up = figures.images_per_second / rate(*base, first);
+    return figures;
+  }
+
+  std::vector<std::string> row(size_t m, const char* by, const Latency& l, const Figures& figures, double fewer) const {
     const auto ms = [](double seconds) { return fmt::format("{:.3f}", seconds * 1e3); };
     return {models_[m],
             by,
@@ -193,16 +217,16 @@ class Bench : public Command {
             ms(l.p10),
             ms(l.p90),
             ms(l.p99),
-            fmt::format("{:.0f}", static_cast<double>(batch_) / l.median),
-            base != nullptr ? fmt::format("{:.2f}", base->median / l.median) : "-",
+            fmt::format("{:.0f}", figures.images_per_second),
+            figures.speed_up ? fmt::format("{:.2f}", *figures.speed_up) : "-",
             fmt::format("{:.2f}", fewer)};
   }
 
-  nlohmann::json latency_json(const Latency& l, const Latency* base) const {
+  static nlohmann::json latency_json(const Latency& l, const Figures& figures) {
     nlohmann::json json = {{"median_seconds", l.median}, {"p10_seconds", l.p10},
                            {"p90_seconds", l.p90},       {"p99_seconds", l.p99},
-                           {"rounds", l.rounds},         {"images_per_second", static_cast<double>(batch_) / l.median}};
-    if (base != nullptr) json["speed_up"] = base->median / l.median;
+                           {"rounds", l.rounds},         {"images_per_second", figures.images_per_second}};
+    if (figures.speed_up) json["speed_up"] = *figures.speed_up;
     return json;
   }
 

@@ -26,7 +26,7 @@ class Convert : public Command {
 
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
-    check_output(output_, session.common.force);
+    check_output(output_, {.opset = opset_, .force = session.common.force});
     Model model = read_model(session, model_, model_options_);
     Pipeline pipeline;
     if (fold_) model.graph = pipeline.run("fold_batch_norm", fold_batch_norm, model.graph);

@@ -34,6 +34,10 @@ class Data : public Command {
   nlohmann::json run(Session& session) override {
     if (words_.size() == 1 && words_[0] == "list") return list(session);
     if (words_.size() == 2 && words_[0] == "path") {
+      if (words_[1] == "scenes")
+        throw Error(ErrorKind::usage, "scenes",
+                    "are composed in memory and lie nowhere; keep them with: pare data make scenes -o DIR, and read "
+                    "them with: --data scenes:DIR");
       const DatasetPlace place = find_dataset(words_[1]);
       if (!place.found()) {
         std::vector<std::string> looked;

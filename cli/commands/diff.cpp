@@ -22,7 +22,6 @@ class Diff : public Command {
  public:
   std::string_view name() const override { return "diff"; }
   std::string_view summary() const override { return "What changed between two models"; }
-  bool recorded() const override { return false; }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "two models: ONNX files, or weights with --arch");
@@ -39,13 +38,15 @@ class Diff : public Command {
     if (samples_ < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more, found {}", samples_);
     if (!html_.empty()) check_writable(html_, session.common.force);
     const auto seed = static_cast<uint64_t>(session.common.seed);
-    const Graph a = read_model(session, a_, model_options_).graph;
-    const Graph b = read_model(session, b_, model_options_).graph;
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
+    const Graph& a = graphs[0];
+    const Graph& b = graphs[1];
     const GraphDiff diff = diff_graphs(a, b);
     std::string problem;
     const auto outputs = output_distances(a, b, seed, problem);
     if (!html_.empty()) write_page(a, b, diff, outputs, problem);
     nlohmann::json result = nodes_json(session, diff);
+    result["inputs"] = inputs_json(session, diff);
     result["totals"] = totals(session, a, b);
     result["outputs"] = output_json(session, outputs, problem);
     if (!problem.empty()) result["not_compared"] = problem;
@@ -102,16 +103,32 @@ class Diff : public Command {
             {"same", number(NodeChange::same)}};
   }
 
+  static nlohmann::json inputs_json(Session& session, const GraphDiff& diff) {
+    auto list = nlohmann::json::array();
+    for (const auto& input : diff.inputs) {
+      session.print("input {} changed: {} -> {}\n", input.name, input.a, input.b);
+      list.push_back({{"name", input.name}, {"a", input.a}, {"b", input.b}});
+    }
+    return list;
+  }
+
   static nlohmann::json side_json(const NodeSide& side) {
     return {{"name", side.name}, {"output", side.output}, {"parameters", side.parameters}, {"macs", side.macs}};
   }
 
+  // MACs of an image, whatever batch the file fixes.
+  static ModelCost cost_of_image(const Graph& graph) {
+    ModelCost cost = cost_of(graph);
+    cost.macs /= batch_of(graph);
+    return cost;
+  }
+
   nlohmann::json totals(Session& session, const Graph& a, const Graph& b) const {
-    const ModelCost first = cost_of(a);
-    const ModelCost second = cost_of(b);
+    const ModelCost first = cost_of_image(a);
+    const ModelCost second = cost_of_image(b);
     Table table({"", a_, b_});
     table.add({"parameters", with_commas(first.parameters), with_commas(second.parameters)});
-    table.add({"MACs", with_commas(first.macs), with_commas(second.macs)});
+    table.add({"MACs per image", with_commas(first.macs), with_commas(second.macs)});
     table.add({"bytes", with_commas(first.bytes), with_commas(second.bytes)});
     session.print("\n{}", table.text());
     const auto json = [](const std::string& model, const ModelCost& cost) {
@@ -140,13 +157,13 @@ class Diff : public Command {
 
   void write_page(const Graph& a, const Graph& b, const GraphDiff& diff, const std::vector<Difference>& outputs,
                   const std::string& problem) const {
-    const ModelCost first = cost_of(a);
-    const ModelCost second = cost_of(b);
+    const ModelCost first = cost_of_image(a);
+    const ModelCost second = cost_of_image(b);
     DiffPage page{
         .title = fmt::format("{} and {}", a_, b_), .a = a_, .b = b_, .totals = {}, .outputs = {}, .problem = problem};
     page.totals.heading = {"", escape_html(a_), escape_html(b_)};
     page.totals.rows = {{"parameters", with_commas(first.parameters), with_commas(second.parameters)},
-                        {"MACs", with_commas(first.macs), with_commas(second.macs)},
+                        {"MACs per image", with_commas(first.macs), with_commas(second.macs)},
                         {"bytes", with_commas(first.bytes), with_commas(second.bytes)}};
     for (const auto& output : outputs)
       page.outputs.push_back({output.name, output.largest, output.relative_to_largest, output.problem});

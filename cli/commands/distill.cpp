@@ -1,7 +1,6 @@
 #include "pare/workflow/distill.h"
 
 #include <chrono>
-#include <filesystem>
 
 #include "command.h"
 #include "drift.h"
@@ -49,16 +48,13 @@ class Distill : public Command {
     const Model teacher = load_teacher(session);
     drift_.check(teacher.graph, data_);
     const auto [model, data] = load_for_training(session, student_, model_options_, data_);
+    drift_.check_compared(model.graph);
     TrainingJob job{.kind = "distill"};
-    // A run that is done already may find its own output.
-    job.begin = [&](bool done) { check_output(output_, done || session.common.force); };
+    // A run that is done already may find its own output (write_trained).
+    job.begin = [&](bool done) { check_output(output_, {.opset = opset_, .force = done || session.common.force}); };
     const TrainingOutcome outcome = distill({teacher.graph, model.graph, distill_}, data, training_,
                                             trainer_with_feedback(session), std::move(job));
-    session.run = outcome.run.path;
-    if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
-      session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
-    else
-      write_model(session, outcome.graph, output_, {teacher_, student_}, {.opset = opset_, .force = true});
+    write_trained(session, outcome, output_, {teacher_, student_}, {.opset = opset_, .force = session.common.force});
     if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, teacher.graph, outcome, seconds.count());

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "command.h"
@@ -46,9 +46,9 @@ class Explain : public Command {
     check_directory(session);
     attribution_.seed = static_cast<uint64_t>(session.common.seed);
     const Graph model = read_model(session, model_, model_options_).graph;
-    const std::vector<Graph> others = read_models(session, compare_, model_options_);
+    const std::vector<Graph> graphs = read_models(session, compare_, model_options_);
     ExplainInput input = subjects(model);
-    check_others(session, others, input);
+    check_others(session, graphs, input);
     if (!class_.empty()) {
       const int64_t wanted = find_class(class_, input.class_names);
       for (auto& classes : input.classes) classes = {wanted};
@@ -56,6 +56,8 @@ class Explain : public Command {
     std::error_code failed;
     fs::create_directories(output_, failed);
     if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
+    std::vector<std::pair<std::string, Graph>> others;
+    for (size_t i = 0; i < graphs.size(); ++i) others.emplace_back(compare_[i], graphs[i]);
     return write(session, model, others, input);
   }
 
@@ -80,17 +82,12 @@ class Explain : public Command {
 
   // The images are made for the first model: the others have to take them as they are.
   void check_others(Session& session, const std::vector<Graph>& others, const ExplainInput& input) const {
-    for (size_t i = 0; i < others.size(); ++i) {
-      try {
-        check_images(others[i], {.name = model_, .images = input.images});
-      } catch (const Error& error) {
-        throw Error(error.kind(), compare_[i], "{}: {}", error.where(), error.message());
-      }
-    }
+    const Dataset seen{.name = model_, .images = at::empty({0, input.image[0], input.image[1], input.image[2]})};
+    for (size_t i = 0; i < others.size(); ++i) of_model(compare_[i], [&] { check_images(others[i], seen); });
     say_normalization(session, compare_, others, input.mean, input.std);
   }
 
-  nlohmann::json write(Session& session, const Graph& model, const std::vector<Graph>& others,
+  nlohmann::json write(Session& session, const Graph& model, const std::vector<std::pair<std::string, Graph>>& others,
                        const ExplainInput& input) const {
     std::vector<std::string> heading = {"image", "class", "score"};
     for (const auto& path : compare_) {
@@ -101,10 +98,10 @@ class Explain : public Command {
     Table table(heading);
     auto list = nlohmann::json::array();
     std::set<std::string> files;
-    int64_t zeros = 0;
-    double worst = -1;
+    std::vector<MapCounts> counts(1 + others.size());  // of each model
+    std::optional<double> worst;
     Progress bar("explaining", session.common.verbosity());
-    const std::string layer = explain(model, others, input, attribution_, [&](const Explanation& e) {
+    const std::vector<std::string> layers = explain(model, others, input, attribution_, [&](const Explanation& e) {
       const std::string class_name = class_text(e.class_index, input);
       const fs::path path = fs::path(output_) / file_name(input.names[e.image] + "-" + class_name, files);
       write_png(path, e.picture);
@@ -114,31 +111,55 @@ class Explain : public Command {
                               {"class_name", class_name},
                               {"score", e.score},
                               {"zero", e.zero},
+                              {"nan", e.nan},
                               {"file", path.string()}};
+      counts[0].merge({.maps = 1, .zero = e.zero, .nan = e.nan});
       for (size_t i = 0; i < e.compared.size(); ++i) {
         const ComparedMap& other = e.compared[i];
-        row.insert(row.end(), {number(other.score), number(other.cosine), number(other.rank_correlation)});
+        const auto& [cosine, correlation] = other.similarity;
+        row.insert(row.end(), {number(other.score), number(cosine), number(correlation)});
         entry["compared"].push_back({{"model", compare_[i]},
                                      {"score", other.score},
-                                     {"cosine", other.cosine},
-                                     {"rank_correlation", other.rank_correlation}});
+                                     {"cosine", cosine},
+                                     {"rank_correlation", correlation},
+                                     {"zero", other.zero},
+                                     {"nan", other.nan}});
+        counts[i + 1].merge({.maps = 1, .zero = other.zero, .nan = other.nan});
       }
       row.push_back(path.string());
-      if (!std::isnan(e.conservation_error)) {
-        entry["conservation_error"] = e.conservation_error;
-        worst = std::max(worst, e.conservation_error);
+      if (e.conservation_error) {
+        entry["conservation_error"] = *e.conservation_error;
+        // A NaN is the worst of all.
+        if (!worst || !(*e.conservation_error <= *worst)) worst = e.conservation_error;
       }
-      zeros += e.zero;
       table.add(row);
       list.push_back(entry);
-      bar.update(static_cast<int64_t>(e.image) + 1, input.images.size(0));
+      bar.update(static_cast<int64_t>(e.image) + 1, static_cast<int64_t>(input.names.size()));
     });
-    session.print("{}\nmaps by {} at {}\n", table.text(), attribution_.method, layer);
-    if (worst >= 0) session.print("relevance is conserved to {:.2g} of the score at the worst\n", worst);
-    if (zeros > 0) session.say("note: {} maps are all zero: nothing speaks for the class\n", zeros);
-    return {{"model", model_},  {"compare", compare_},  {"method", attribution_.method},
-            {"layer", layer},   {"explanations", list}, {"mean", input.mean},
-            {"std", input.std}, {"zero_maps", zeros}};
+    session.print("{}\nmaps by {} at {}\n", table.text(), attribution_.method, layers[0]);
+    if (worst) session.print("relevance is conserved to {:.2g} of the score at the worst\n", *worst);
+    say_counts(session, model_, counts[0]);
+    auto compared = nlohmann::json::array();
+    for (size_t i = 0; i < others.size(); ++i) {
+      session.print("maps of {} at {}\n", compare_[i], layers[i + 1]);
+      say_counts(session, compare_[i], counts[i + 1]);
+      compared.push_back({{"model", compare_[i]},
+                          {"layer", layers[i + 1]},
+                          {"zero_maps", counts[i + 1].zero},
+                          {"nan_maps", counts[i + 1].nan}});
+    }
+    return {{"model", model_},     {"compare", compare_},         {"method", attribution_.method},
+            {"layer", layers[0]},  {"explanations", list},        {"mean", input.mean},
+            {"std", input.std},    {"zero_maps", counts[0].zero}, {"nan_maps", counts[0].nan},
+            {"compared", compared}};
+  }
+
+  static void say_counts(const Session& session, const std::string& model, const MapCounts& counts) {
+    if (counts.zero > 0)
+      session.say("note: {}: {} of {} maps are all zero: nothing speaks for the class\n", model, counts.zero,
+                  counts.maps);
+    if (counts.nan > 0)
+      session.say("note: {}: {} of {} maps hold a NaN, shown as zero\n", model, counts.nan, counts.maps);
   }
 
   static std::string number(double value) { return fmt::format("{:.4f}", value); }

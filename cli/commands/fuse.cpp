@@ -7,6 +7,7 @@
 #include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
+#include "pare/core/file.h"
 #include "pare/workflow/fuse.h"
 #include "pare/workflow/model.h"
 
@@ -31,12 +32,14 @@ class Fuse : public Command {
     options.field("samples", run_.samples, "training images that alignment and repair may see (0: none)");
     options.field("plans", plans_, "directory for the transport plans as images");
     drift_.describe(options);
+    options.field("opset", opset_, "ONNX opset to write (0: the input's)");
     model_options_.describe(options);
   }
 
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
-    check_output(output_, session.common.force);
+    check_output(output_, {.opset = opset_, .force = session.common.force});
+    if (!plans_.empty() && session.ranks.main()) make_directory(plans_);
     run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
     run_.fuse.ranks = &session.ranks;
     choose_target();
@@ -46,24 +49,38 @@ class Fuse : public Command {
     Progress bar("evaluating", session.common.verbosity());
     run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
     FuseRun done = run_fuse(graphs, run_);
-    write_model(session, done.result.fused, output_, models_, {.force = session.common.force});
+    write_model(session, done.result.fused, output_, models_, {.opset = opset_, .force = session.common.force});
     if (!session.ranks.main()) return {};
     nlohmann::json result = report(session, graphs, done);
     result["plans"] = plan_images(session, done.result);
+    if (!done.split.empty()) result["split"] = done.split;
+    if (done.split == "all" && done.samples > 0)
+      session.say("note: the data is not divided into train and test: metrics are of images that were learned from\n");
     drift_.report(session, graphs.at(reference), done.result.fused, result);
     return result;
   }
 
  private:
-  // Into --plans, else beside the record.
+  // Into --plans, else beside the record; like the record they are left out where they cannot be written.
   nlohmann::json plan_images(Session& session, const FusionResult& result) const {
+    if (!plans_.empty()) {
+      auto list = plans_in(plans_, result);
+      session.say("{} plans in {}\n", list.size(), plans_);
+      return list;
+    }
+    if (session.common.no_record) return nlohmann::json::array();
+    try {
+      return plans_in(session.run_directory() / "plans", result);
+    } catch (const Error& error) {
+      session.say("note: no plans were kept: {}\n", error.what());
+      return nlohmann::json::array();
+    }
+  }
+
+  nlohmann::json plans_in(const std::filesystem::path& directory, const FusionResult& result) const {
     auto list = nlohmann::json::array();
-    std::filesystem::path directory = plans_;
-    if (directory.empty() && !session.common.no_record) directory = session.run_directory() / "plans";
-    if (directory.empty()) return list;
     for (const auto& image : write_plans(result, static_cast<size_t>(run_.fuse.reference), directory))
       list.push_back({{"model", models_[image.model]}, {"name", image.name}, {"file", image.file.string()}});
-    if (!plans_.empty()) session.say("{} plans in {}\n", list.size(), plans_);
     return list;
   }
 
@@ -174,6 +191,7 @@ class Fuse : public Command {
   std::string plans_;
   FuseRunOptions run_;
   DriftMetric drift_;
+  int64_t opset_ = 13;
   ModelOptions model_options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

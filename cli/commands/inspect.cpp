@@ -24,7 +24,7 @@ class Inspect : public Command {
 
   nlohmann::json run(Session& session) override {
     const Model model = read_model(session, model_, model_options_);
-    const ChannelMap map = analyze_channels(model.graph, model_options_.shapes());
+    const ChannelMap map = analyze_channels(model.graph);
     const ModelCost cost = cost_of(model.graph, map.shapes);
     const auto groups = groups_json(model.graph, map);
     print_summary(session, model, cost, map);
@@ -50,7 +50,7 @@ class Inspect : public Command {
     if (!info.dims) return "?";
     std::vector<std::string> parts;
     for (const auto& dim : *info.dims)
-      parts.push_back(dim.fixed() ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+      parts.push_back(dim.fixed() && !dim.assumed ? std::to_string(dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
     return fmt::format("[{}]", fmt::join(parts, ", "));
   }
 

@@ -41,12 +41,16 @@ class Launch : public Command {
   void take_rest(std::vector<std::string> words) override { words_ = std::move(words); }
 
   void describe(OptionVisitor& options) override {
-    options.field("ranks", ranks_, "how many processes; what follows is the command and its options");
+    options.field("ranks", ranks_,
+                  "how many processes; what follows is the command and its options, the common ones too");
   }
 
   nlohmann::json run(Session& session) override {
     if (ranks_ < 1 || ranks_ > 1024) throw Error(ErrorKind::usage, "--ranks", "expected 1 to 1024, found {}", ranks_);
     check_command();
+    // How much is told is the command's affair too.
+    if (session.common.quiet) words_.insert(words_.begin() + 1, "--quiet");
+    if (session.common.verbose) words_.insert(words_.begin() + 1, "--verbose");
     const InterruptWatch watch;
     const int port = free_port();
     std::map<pid_t, int64_t> running;
@@ -60,6 +64,10 @@ class Launch : public Command {
  private:
   void check_command() const {
     if (words_.empty()) throw Error(ErrorKind::usage, "launch", "name a command to start");
+    if (words_[0].starts_with("-"))
+      throw Error(ErrorKind::usage, words_[0],
+                  "is not an option of launch; give it behind the command: pare launch -n {} COMMAND {}", ranks_,
+                  words_[0]);
     for (const auto& command : all_commands())
       if (command->name() == words_[0]) {
         if (command->ranks() != Ranks::one) return;

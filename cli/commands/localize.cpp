@@ -38,6 +38,7 @@ class Localize : public Command {
                                             .tolerance = tolerance_,
                                             .threshold = threshold_,
                                             .batch = batch_,
+                                            .names = models_,
                                             .progress = [&](int64_t done, int64_t all) { bar.update(done, all); }});
     return report(session, data, result);
   }

@@ -1,6 +1,7 @@
 #include "pare/workflow/prune.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include "command.h"
 #include "drift.h"
@@ -42,7 +43,8 @@ class Prune : public Command {
     training_.describe(options, /*with_epochs=*/false);
     distill_.describe(options);
     drift_.describe(options);
-    options.field("scan", scan_, "FILE.svg: instead, plot accuracy against the fraction removed of each group alone");
+    options.field("scan", scan_,
+                  "FILE.svg: instead, plot accuracy against the fraction removed of each group (of --layers) alone");
     options.field("opset", opset_, "ONNX opset to write (0: the input's)");
     model_options_.describe(options);
   }
@@ -50,8 +52,8 @@ class Prune : public Command {
   nlohmann::json run(Session& session) override {
     if (scan_.empty() == output_.empty())
       throw Error(ErrorKind::usage, "-o", "name the file to write with -o, or the plot with --scan");
-    if (!output_.empty()) check_output(output_, session.common.force);
-    if (!scan_.empty()) check_writable(scan_, session.common.force);
+    if (!output_.empty()) check_output(output_, {.opset = opset_, .force = session.common.force});
+    if (!scan_.empty()) check_scan(session);
     Model model = read_model(session, model_, model_options_);
     prune_.seed = static_cast<uint64_t>(session.common.seed);
     prune_.ranks = &session.ranks;
@@ -70,6 +72,16 @@ class Prune : public Command {
   }
 
  private:
+  void check_scan(const Session& session) const {
+    JsonWriter defaults;
+    Prune().describe(defaults);
+    for (const char* option :
+         {"channels", "params", "macs", "empty", "steps", "finetune", "max-drop", "attribution-drift"})
+      if (session.recipe.at(option) != defaults.json().at(option))
+        throw Error(ErrorKind::usage, fmt::format("--{}", option), "has no meaning beside --scan");
+    check_writable(scan_, session.common.force);
+  }
+
   static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
     nlohmann::json result = {{"model", model},
                              {"parameters", measured.cost.parameters},
@@ -91,7 +103,10 @@ class Prune : public Command {
   }
 
   nlohmann::json prune_model(Session& session, const Model& model) {
-    PruneResult result = prune(model.graph, prune_, model_options_.shapes());
+    PruneResult result = prune(model.graph, prune_);
+    if (std::filesystem::path(output_).extension() == ".safetensors")
+      result.notes.push_back(fmt::format(
+          "{} holds weights alone, narrower than --arch builds them: write .onnx to read the model again", output_));
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     if (!session.ranks.main()) return {};
@@ -143,7 +158,7 @@ class Prune : public Command {
   }
 
   nlohmann::json scan_model(Session& session, const Model& model) {
-    const Scan result = scan(model.graph, prune_, model_options_.shapes());
+    const Scan result = scan(model.graph, prune_);
     LinePlot plot{.title = fmt::format("{} with {}", model_.empty() ? model_options_.arch : model_, prune_.compensate),
                   .x = "fraction of channels removed",
                   .y = "top-1 accuracy"};

@@ -48,12 +48,18 @@ class Reproduce : public Command {
     nlohmann::json result = {{"scale", options_.scale}, {"papers", nlohmann::json::array()}};
     for (const auto& paper : chosen) result["papers"].push_back(reproduced(session, paper));
     for (const pid_t helper : helpers) ::waitpid(helper, nullptr, 0);
+    if (!options_.tables.empty() && !any_row(result["papers"]))
+      throw Error(ErrorKind::usage, "--tables", "'{}' matches no table; --list names them", options_.tables);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     result["seconds"]["total"] = seconds.count();
     return result;
   }
 
  private:
+  static bool any_row(const nlohmann::json& papers) {
+    return std::any_of(papers.begin(), papers.end(), [](const auto& paper) { return !paper["rows"].empty(); });
+  }
+
   // Processes that measure what this one is not at. All rows come together by their files, so that a helper which is
   // lost costs no more than its part. They begin before anything is computed: threads do not survive a fork.
   std::vector<pid_t> start_helpers(Session& session, const std::vector<Paper>& chosen) {

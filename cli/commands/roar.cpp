@@ -90,7 +90,15 @@ class RoarCommand : public Command {
                         {"points", points},
                         {"mean", mean},
                         {"below_random", below},
-                        {"distance_to_first", distance}});
+                        {"distance_to_first", distance},
+                        {"zero_maps", curve.counts.zero},
+                        {"nan_maps", curve.counts.nan}});
+      if (curve.counts.zero > 0)
+        session.say("note: {}: {} of {} maps are all zero: their pixels go from the top\n", curve.name,
+                    curve.counts.zero, curve.counts.maps);
+      if (curve.counts.nan > 0)
+        session.say("note: {}: {} of {} maps hold a NaN: the pixels of their images go from the top\n", curve.name,
+                    curve.counts.nan, curve.counts.maps);
       LineSeries series{.name = curve.name, .x = options_.levels, .y = values};
       series.x.insert(series.x.begin(), 0.0);
       series.y.insert(series.y.begin(), whole);

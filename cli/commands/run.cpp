@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "command.h"
@@ -42,6 +43,7 @@ class Run : public Command {
     Model model = read_model(session, model_, model_options_);
     const auto tensors =
         random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed)) : read_inputs(model.graph);
+    const auto files = output_files(model.graph, session.common.force);
     const at::NoGradGuard no_grad;
     const Program program(model.graph);
     const auto outputs = program.run(tensors).outputs;
@@ -52,8 +54,7 @@ class Run : public Command {
     auto list = nlohmann::json::array();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string& name = model.graph.outputs[i].name;
-      const fs::path path = fs::path(output_) / (file_name(name) + ".npy");
-      check_writable(path, session.common.force);
+      const fs::path& path = files[i];
       write_npy(path, outputs[i].contiguous());
       const std::string type = to_string(TensorType{outputs[i].scalar_type(), outputs[i].sizes().vec()});
       const at::Tensor x = outputs[i].numel() > 0 ? outputs[i].to(at::kDouble) : at::zeros({1}, at::kDouble);
@@ -67,6 +68,22 @@ class Run : public Command {
   }
 
  private:
+  // One for each output, none of them there already unless `force`.
+  std::vector<fs::path> output_files(const Graph& graph, bool force) const {
+    std::vector<fs::path> files;
+    std::error_code ignored;
+    const bool there = fs::is_directory(output_, ignored);
+    for (const auto& output : graph.outputs) {
+      const std::string stem = file_name(output.name);
+      fs::path file = fs::path(output_) / (stem + ".npy");
+      for (int copy = 2; std::find(files.begin(), files.end(), file) != files.end(); ++copy)
+        file = fs::path(output_) / fmt::format("{}-{}.npy", stem, copy);
+      if (there) check_writable(file, force);
+      files.push_back(file);
+    }
+    return files;
+  }
+
   static std::string file_name(std::string name) {
     for (auto& c : name)
       if (c == '/' || c == '\0' || c == '\\') c = '_';

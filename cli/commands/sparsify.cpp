@@ -39,26 +39,29 @@ class Sparsify : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the file to write");
     if (model_.empty() && model_options_.arch.empty())
       throw Error(ErrorKind::usage, "--arch", "name a model, or an architecture to train from its initial values");
-    check_output(output_, session.common.force);
+    check_output(output_, {.opset = opset_, .force = session.common.force});
     if (!masks_.empty()) check_writable(masks_, session.common.force);
     sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
     sparsify_.check(!model_.empty());
     const auto [model, data] = load_for_training(session, model_, model_options_, data_);
     drift_.check(model.graph, data_);
+    const auto method_start = std::chrono::steady_clock::now();
     const SparsifyResult result =
         sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
+    const std::chrono::duration<double> method_seconds = std::chrono::steady_clock::now() - method_start;
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
     if (!session.ranks.main()) return {};
     if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = json_text(session.recipe)});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    nlohmann::json document = report(session, model.graph, result, seconds.count());
+    nlohmann::json document = report(session, model.graph, result);
+    document["seconds"] = {{"total", seconds.count()}, {"method", method_seconds.count()}};
     drift_.report(session, result.dense ? *result.dense : model.graph, result.graph, document);
     return document;
   }
 
  private:
-  nlohmann::json report(Session& session, const Graph& before, const SparsifyResult& result, double seconds) const {
+  nlohmann::json report(Session& session, const Graph& before, const SparsifyResult& result) const {
     std::vector<Graph> graphs = {before};
     for (const auto& round : result.rounds) graphs.push_back(round.graph);
     const auto metrics = test_metrics(data_, graphs);
@@ -66,10 +69,8 @@ class Sparsify : public Command {
     if (!metrics.empty())
       for (const auto& [name, value] : metrics[0]) heading.push_back(name);
     Table table(heading);
-    nlohmann::json json = {{"rounds", nlohmann::json::array()},
-                           {"groups", nlohmann::json::array()},
-                           {"seconds", {{"total", seconds}}},
-                           {"output", output_}};
+    nlohmann::json json = {
+        {"rounds", nlohmann::json::array()}, {"groups", nlohmann::json::array()}, {"output", output_}};
     const auto add = [&](const std::string& name, const SparsityReport& sparsity, int64_t epochs, size_t at) {
       nlohmann::json entry = {{"name", name},
                               {"sparsity", sparsity.over_masked()},
@@ -96,6 +97,8 @@ class Sparsify : public Command {
     json["after"] = json["rounds"].back();
     for (const auto& layer : result.rounds.back().sparsity.layers)
       json["groups"].push_back({{"name", layer.name}, {"kept", layer.kept}, {"total", layer.total}});
+    for (const auto& group : result.channels)
+      json["groups"].push_back({{"name", group.name}, {"kept", group.kept}, {"total", group.total}});
     session.print("{}", table.text());
     return json;
   }

@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
-#include <spawn.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "command.h"
@@ -19,6 +21,8 @@
 #include "training.h"
 
 namespace pare::cli {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -48,18 +52,26 @@ class Tickets : public Command {
     SparsifyOptions checked = sparsify_;
     if (checked.s_init.size() > 1) checked.s_init.resize(1);
     checked.check(false);
+    if (sparsify_.finetune > 0)
+      throw Error(ErrorKind::usage, "--finetune", "tickets are trained from their early weights, not fine-tuned");
+    const bool collects = join_.empty() && place_from_environment().rank == 0;
+    if (collects) prepare_directory(session);
     const TrainingInput input = load_for_training(session, "", model_options_, data_);
     const Graph& initial = input.model.graph;
-    if (!work(session, initial, input.data)) return {};
+    if (!collects) {
+      work(session, initial, input.data);
+      return {};
+    }
+    const Dataset test = tested(data_, initial);
+    const auto transfer = transfer_.empty() ? std::nullopt : std::optional(load_transfer(session));
+    work(session, initial, input.data);
     const Trainer trainer = trainer_with_feedback(session);
-    const auto test = test_split(data_, initial);
-    if (!test) throw Error(ErrorKind::file, data_.data, "has no test split to compare tickets on");
-    const auto measure = [&](const Graph& graph) { return metrics_of(evaluate({graph}, *test), 0).front().second; };
+    const auto measure = [&](const Graph& graph) { return metrics_of(evaluate({graph}, test), 0).front().second; };
     const TicketSearch search = search_tickets(initial, input.data, sparsify_, trainer, measure);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json result = report(session, search, seconds.count());
+    if (transfer) result["transfer"] = transferred(session, search, *transfer, trainer);
     write(session, search, initial, result);
-    if (!transfer_.empty()) result["transfer"] = transferred(session, search, trainer);
     return result;
   }
 
@@ -74,15 +86,17 @@ class Tickets : public Command {
   }
 
   // Ranks that were started together: rank 0 holds the store, works like the others, and then collects.
-  // Returns false for a worker, which is done.
-  bool work(Session& session, const Graph& initial, const Dataset& data) {
+  void work(Session& session, const Graph& initial, const Dataset& data) {
     const auto joined = parsed_join();
     const RankPlace place = joined ? *joined : place_from_environment();
     if (!joined && place.size == 1) {
-      if (processes_ > 1) search_in_processes(session);
-      return true;
+      if (processes_ == 1) return;
+      search_in_processes(session);
+      sparsify_.training.fresh = false;  // the workers have begun anew
+      return;
     }
     const bool worker = joined || place.rank > 0;
+    sparsify_.training.resume = false;  // its candidates may be those that nobody has begun
     TcpStore served;
     if (!worker) served = serve_store(place);
     WorkQueue queue(connect_store(place), ticket_items(sparsify_));
@@ -90,10 +104,11 @@ class Tickets : public Command {
     if (queue.taken_over() > 0) session.say("note: took over {} candidates of a lost worker\n", queue.taken_over());
     if (!worker) queue.wait_for_others(place.size);
     worker_ = worker;
-    return !worker;
+    sparsify_.training.fresh = false;  // what is collected now is anew
   }
 
   // Workers in processes of their own, one thread each; whatever all of them leave is done by the one that collects.
+  // They end with this one.
   void search_in_processes(Session& session) const {
     const TcpStore served = serve_store({.port = 0});
     std::vector<pid_t> children;
@@ -104,9 +119,14 @@ class Tickets : public Command {
       raw.reserve(arguments.size() + 1);
       for (auto& argument : arguments) raw.push_back(argument.data());
       raw.push_back(nullptr);
-      pid_t child = 0;
-      if (::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, raw.data(), environ) == 0)
-        children.push_back(child);
+      const pid_t parent = ::getpid();
+      const pid_t child = ::fork();
+      if (child > 0) children.push_back(child);
+      if (child != 0) continue;
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (::getppid() != parent) ::_exit(1);
+      ::execv("/proc/self/exe", raw.data());
+      ::_exit(127);
     }
     session.say("searching in {} processes; others may --join {}:{}\n", children.size(), "127.0.0.1", served.port);
     for (const pid_t child : children) {
@@ -156,19 +176,52 @@ class Tickets : public Command {
     return result;
   }
 
-  void write(Session& session, const TicketSearch& search, const Graph& initial, const nlohmann::json& result) const {
-    std::error_code failed;
-    std::filesystem::create_directories(output_, failed);
-    if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
-    for (size_t i = 0; i < search.tickets.size(); ++i)
-      write_ticket(std::filesystem::path(output_) / fmt::format("ticket-{}.safetensors", i), search.tickets[i], initial,
-                   json_text(session.recipe));
-    write_file_atomically(std::filesystem::path(output_) / "tickets.json",
-                          [&](std::ostream& out) { out << json_text(result, 2) << "\n"; });
+  fs::path table_path() const { return fs::path(output_) / "tickets.json"; }
+  fs::path ticket_path(size_t index) const { return fs::path(output_) / fmt::format("ticket-{}.safetensors", index); }
+
+  // The options that say which tickets are found.
+  static nlohmann::json definition(const Session& session) {
+    nlohmann::json options = session.recipe;
+    for (const char* other : {"output", "transfer", "processes", "join", "resume", "fresh", "tensorboard", "log-every"})
+      options.erase(other);
+    return options;
   }
 
-  // The named tickets on the other data, beside the dense network there.
-  nlohmann::json transferred(Session& session, const TicketSearch& search, const Trainer& trainer) {
+  // Makes the directory before anything is trained. Tickets of the same search may be written again.
+  void prepare_directory(const Session& session) const {
+    std::error_code failed;
+    fs::create_directories(output_, failed);
+    if (failed || !fs::is_directory(output_))
+      throw Error(ErrorKind::file, output_, "cannot be made: {}", failed ? failed.message() : "it is no directory");
+    if (session.common.force || (!fs::exists(table_path()) && !fs::exists(ticket_path(0)))) return;
+    std::ifstream in(table_path());
+    const auto found = nlohmann::json::parse(in, nullptr, false);
+    if (!found.is_object() || found.value("search", nlohmann::json()) != definition(session))
+      throw Error(ErrorKind::usage, output_, "holds tickets of another search; --force overwrites them");
+  }
+
+  void write(Session& session, const TicketSearch& search, const Graph& initial, nlohmann::json result) const {
+    size_t index = 0;
+    for (const Ticket& ticket : search.tickets)
+      write_ticket(ticket_path(index++), ticket, initial, json_text(session.recipe));
+    std::error_code ignored;
+    while (fs::remove(ticket_path(index), ignored)) ++index;  // of a larger search
+    result["search"] = definition(session);
+    write_file_atomically(table_path(), [&](std::ostream& out) { out << json_text(result, 2) << "\n"; });
+  }
+
+  static Dataset tested(const DataChoice& data, const Graph& network) {
+    auto test = test_split(data, network);
+    if (!test) throw Error(ErrorKind::file, data.data, "has no test split to compare tickets on");
+    return std::move(*test);
+  }
+
+  // The other data and the architecture for it.
+  struct Transfer {
+    TrainingInput input;
+    Dataset test;
+  };
+  Transfer load_transfer(Session& session) const {
     DataChoice other = data_;
     other.data = transfer_;
     other.mean.clear();
@@ -176,18 +229,27 @@ class Tickets : public Command {
     ModelOptions options = model_options_;
     options.image.clear();
     options.classes = ModelOptions{}.classes;
-    const auto [network, data] = load_for_training(session, "", options, other);
+    TrainingInput input = load_for_training(session, "", options, other);
+    Dataset test = tested(other, input.model.graph);
+    return {std::move(input), std::move(test)};
+  }
+
+  // The named tickets on the other data, beside the dense network there.
+  nlohmann::json transferred(Session& session, const TicketSearch& search, const Transfer& other,
+                             const Trainer& trainer) const {
+    const auto& [network, data] = other.input;
     Table table({"on " + transfer_, "sparsity", "metric"});
     auto list = nlohmann::json::array();
     const auto add = [&](const std::string& ticket, double sparsity, const Graph& graph) {
-      const double metric = test_metrics(other, {graph}).at(0).front().second;
+      const double metric = metrics_of(evaluate({graph}, other.test), 0).front().second;
       table.add({ticket, fmt::format("{:.2f} %", 100 * sparsity), fmt::format("{:.4f}", metric)});
       list.push_back({{"name", ticket}, {"sparsity", sparsity}, {"metric", metric}});
     };
     TrainingJob job{.kind = "ticket", .what = "dense", .definition = R"({"what":"dense"})"};
     add("dense", 0, trainer(network.graph, data, sparsify_.training, std::move(job)).graph);
+    std::set<size_t> named;
     for (const auto& index : {search.sparsest_matching, search.best}) {
-      if (!index) continue;
+      if (!index || !named.insert(*index).second) continue;
       const Ticket& ticket = search.tickets[*index];
       add(ticket.name, ticket.sparsity.over_masked(), transfer_ticket(ticket, network.graph, data, sparsify_, trainer));
     }

@@ -1,5 +1,4 @@
 #include <chrono>
-#include <filesystem>
 
 #include "command.h"
 #include "output.h"
@@ -37,15 +36,11 @@ class Train : public Command {
       throw Error(ErrorKind::usage, "--arch", "name an architecture, or a model to fine-tune by --model");
     training_.train.seed = static_cast<uint64_t>(session.common.seed);
     const auto [model, data] = load_for_training(session, model_, model_options_, data_);
-    // A run that is done already may find its own output.
+    // A run that is done already may find its own output (write_trained).
     TrainingJob job;
-    job.begin = [&](bool done) { check_output(output_, done || session.common.force); };
+    job.begin = [&](bool done) { check_output(output_, {.opset = opset_, .force = done || session.common.force}); };
     const TrainingOutcome outcome = train_with_feedback(session, model.graph, data, training_, std::move(job));
-    session.run = outcome.run.path;
-    if (outcome.done_already && std::filesystem::exists(output_) && !session.common.force)
-      session.say("This run was done already ({}); {} is left as it is.\n", outcome.run.path.string(), output_);
-    else
-      write_model(session, outcome.graph, output_, {model_}, {.opset = opset_, .force = true});
+    write_trained(session, outcome, output_, {model_}, {.opset = opset_, .force = session.common.force});
     if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     return report(session, outcome, seconds.count());

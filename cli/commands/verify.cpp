@@ -15,8 +15,6 @@ class Verify : public Command {
  public:
   std::string_view name() const override { return "verify"; }
   std::string_view summary() const override { return "Do two models give the same outputs? (exit 4 if not)"; }
-
-  bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "two models, or one with --test-data");
     model_options_.describe(options);
@@ -58,27 +56,25 @@ class Verify : public Command {
     nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
     if (failure.empty()) return result;
     if (session.common.json) fmt::print("{}\n", json_text(result, 2));
+    session.found = std::move(result);
     throw Error(ErrorKind::verification, models_.back(), failure);
   }
 
  private:
   std::vector<Difference> compare(Session& session, const Tolerance& tolerance) const {
-    const Graph a = read_model(session, models_[0], model_options_).graph;
-    const Graph b = read_model(session, models_[1], model_options_).graph;
+    const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     std::vector<std::vector<at::Tensor>> samples;
     for (int64_t i = 0; i < samples_; ++i)
-      samples.push_back(inputs_for(a, static_cast<uint64_t>(session.common.seed + i)));
-    return compare_models(a, b, samples, tolerance);
-  }
-
-  std::vector<at::Tensor> inputs_for(Graph graph, uint64_t seed) const {
-    for (const auto& [name, dims] : model_options_.shapes().inputs)
-      for (auto& info : graph.inputs)
-        if (info.name == name) {
-          info.dims.emplace();
-          for (const int64_t extent : dims) info.dims->push_back({extent, ""});
-        }
-    return random_inputs(graph, 1, seed);
+      samples.push_back(random_inputs(graphs[0], 1, static_cast<uint64_t>(session.common.seed + i)));
+    try {
+      return compare_models(graphs[0], graphs[1], samples, tolerance);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::verification) throw;
+      std::vector<Difference> differences;
+      for (const auto& output : graphs[0].outputs)
+        differences.push_back({.name = output.name, .problem = error.message()});
+      return differences;
+    }
   }
 
   std::vector<std::string> models_;

@@ -28,6 +28,19 @@ TEST(GraphDiff, TheSameGraph) {
   EXPECT_EQ(diff.nodes.size(), graph.nodes.size());
 }
 
+TEST(GraphDiff, InputsOfOtherExtents) {
+  Graph a = build("lenet-5");
+  a.inputs[0].dims->at(0) = {-1, "N"};
+  Graph b = a;
+  b.inputs[0].dims->at(0) = {1, ""};
+  const GraphDiff diff = diff_graphs(a, b);
+  ASSERT_EQ(diff.inputs.size(), 1U);
+  EXPECT_EQ(diff.inputs[0].a, "float32 ?x1x28x28");
+  EXPECT_EQ(diff.inputs[0].b, "float32 1x1x28x28");
+  b.inputs[0].dims->at(0) = {-1, "batch"};  // open by another name
+  EXPECT_TRUE(diff_graphs(a, b).inputs.empty());
+}
+
 TEST(GraphDiff, OneWeight) {
   const Graph a = build("lenet-300-100");
   Graph b = a;

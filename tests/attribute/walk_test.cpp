@@ -87,6 +87,21 @@ TEST(Walk, GatesPassEverythingToTheirSignal) {
   EXPECT_THROW(Walker(product, images(1)).lrp("zero"), Error);
 }
 
+// The classic squeeze and excitation: fully connected layers, whose gates are reshaped, to extents that the image has
+// or to constant ones.
+TEST(Walk, GatesMayBeReshaped) {
+  for (const bool computed : {false, true}) {
+    TestGraph g;
+    const std::string x = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
+    const std::string squeezed = g.node("GlobalAveragePool", {x});
+    const std::string gate = g.node("Sigmoid", {g.linear(g.node("Flatten", {squeezed}), 4, 4)});
+    const std::string shape = computed ? g.node("Shape", {squeezed}) : g.integers({-1, 4, 1, 1});
+    const std::string gated = g.node("Mul", {x, g.node("Reshape", {gate, shape})});
+    const Walker w(g.finish(g.linear(g.node("Flatten", {gated}), 256, 5)), images(2));
+    EXPECT_LT(largest(w.lrp("z-plus", gated) - w.lrp("z-plus", x)), 1e-15) << computed;
+  }
+}
+
 TEST(Walk, GatesMayBeScaledAndGateAClippedValue) {
   TestGraph g;
   const auto clip = [&](const std::string& y) {

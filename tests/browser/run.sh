@@ -50,6 +50,7 @@ frame.onload = () => {
     tables: d.querySelectorAll('table').length, headings: [...d.querySelectorAll('h2')].map((h) => h.textContent),
     pictures: [...d.images].filter(drawn).length, images: d.images.length,
     maps: [...d.querySelectorAll('figure.map img')].filter(drawn).length,
+    cut: [...d.querySelectorAll('.wide')].filter((w) => w.scrollWidth > w.clientWidth).map((w) => w.textContent.trim().slice(0, 40)),
     scripts: d.scripts.length, wide: d.documentElement.scrollWidth > d.documentElement.clientWidth,
     paper: frame.contentWindow.getComputedStyle(d.body).backgroundColor});
 };
@@ -88,8 +89,18 @@ for page in "${pages[@]}"; do
   check "$name: dark where the reader wants it" "$seen and $light" says 's.paper !== "rgb(255, 255, 255)"'
   timeout 120 "$browser" "${flags[@]}" --virtual-time-budget=4000 --no-pdf-header-footer --print-to-pdf="$PWD/page.pdf" \
     "file://$page" >/dev/null 2>console </dev/null
+  # At the width of paper, with the style of print, no table is wider than its place: nothing is cut off there.
+  sed 's/@media print/@media all/g' "$page" >printed.html
+  look "$name" "$PWD/printed.html" 700
+  check "$name: printed with all its columns" "$seen" says 's.tables > 0 && s.cut.length === 0'
   check "$name: can be printed" "$(wc -c <page.pdf) bytes" bash -c '[ "$(head -c 4 page.pdf)" = %PDF ] && [ "$(wc -c <page.pdf)" -gt 10000 ]'
   rm -f page.pdf
+  # A picture of one colour is a few kB.
+  timeout 120 "$browser" "${flags[@]}" --virtual-time-budget=4000 --hide-scrollbars --window-size=1100,1600 \
+    --screenshot="$PWD/page.png" "file://$page" >/dev/null 2>console </dev/null
+  check "$name: a screenshot that is not blank" "$(wc -c <page.png) bytes" \
+    bash -c '[ "$(head -c 4 page.png | tail -c 3)" = PNG ] && [ "$(wc -c <page.png)" -gt 40000 ]'
+  rm -f page.png
   check "$name: below 2 MB" "$(stat -c %s "$page") bytes" test "$(stat -c %s "$page")" -lt 2000000
 done
 summary

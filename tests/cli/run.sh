@@ -122,8 +122,44 @@ check "-q says nothing on stderr: nothing" "$(head -c 200 stderr)" test ! -s std
 exits "verify: a copy is the same" 0 verify "$models/mlp.onnx" copy.onnx
 exits "verify: hidden units in another order are the same" 0 verify "$models/mlp.onnx" "$models/mlp_permuted.onnx"
 exits "verify: another function is not" 4 verify "$models/mlp.onnx" "$models/mlp_changed.onnx"
+exits "verify: what differs is recorded" 4 verify "$models/mlp.onnx" "$models/mlp_changed.onnx" --runs verified -q
+check "verify: what differs is recorded: with the error and the figures" "$(find verified 2>/dev/null)" node -e '
+  const fs = require("fs"), r = JSON.parse(fs.readFileSync(`verified/${fs.readdirSync("verified")[0]}/record.json`, "utf8"));
+  process.exit(r.command === "verify" && /differs/.test(r.error) && r.result.same === false && r.result.outputs.length ? 0 : 1)'
 exits "verify --json" 4 verify "$models/mlp.onnx" "$models/mlp_changed.onnx" --json
 check "verify --json is JSON" "$(head -c 200 stdout)" is_json stdout
+# Writes ONNX files of inputs a, b … of extents [1, N] and one node for each output, for node.
+onnx='
+  const fs = require("fs");
+  const part = (field, ...parts) => {
+    const body = Buffer.concat(parts.map((p) => Buffer.from(p)));
+    return Buffer.concat([Buffer.from([(field << 3) | 2, (body.length & 127) | 128, body.length >> 7]), body]);
+  };
+  const number = (field, value) => Buffer.from([field << 3, value]);
+  const value = (field, name, n) => part(field, part(1, name), part(2, part(1, number(1, 1),
+    part(2, part(1, number(1, 1)), part(1, number(1, n))))));
+  const onnx = (file, n, inputs, outputs) => fs.writeFileSync(file, Buffer.concat([number(1, 7), part(8, number(2, 13)), part(7,
+    ...outputs.map(([name, op, ...from]) => part(1, ...from.map((x) => part(1, x)), part(2, name), part(4, op))), part(2, "small"),
+    ...inputs.map((name) => value(11, name, n)), ...outputs.map(([name]) => value(12, name, n)))]));
+  const npy = (file, values) => {
+    const head = `{"descr": "<f4", "fortran_order": False, "shape": (1, ${values.length})}`.replaceAll("\"", "\x27").padEnd(117) + "\n";
+    fs.writeFileSync(file, Buffer.concat([Buffer.from("\x93NUMPY\x01\x00\x76\x00", "latin1"), Buffer.from(head), Buffer.from(new Float32Array(values).buffer)]));
+  };'
+node -e "$onnx"'
+  onnx("two.onnx", 4, ["a", "b"], [["y", "Neg", "a"], ["z", "Abs", "b"]]);
+  onnx("single.onnx", 4, ["a"], [["y", "Neg", "a"], ["z", "Abs", "a"]]);
+  onnx("less.onnx", 4, ["a", "b"], [["y", "Neg", "a"]]);
+  npy("p.npy", [1, 2, 3, 4]), npy("q.npy", [-1, -2, -3, -4]);'
+run convert --arch lenet-300-100 --width 0.1 -o flat28.onnx
+for other in single less; do
+  exits "verify: another number of inputs or outputs ($other)" 4 verify two.onnx $other.onnx --json
+  check "verify: another number of inputs or outputs ($other): a document that says so" "$(head -c 300 stdout)" node -e '
+    const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+    process.exit(!r.same && r.outputs.length === 2 && /inputs.*outputs/.test(r.outputs[0].problem) ? 0 : 1)'
+done
+exits "verify: inputs of another shape" 4 verify "$models/mlp.onnx" flat28.onnx --json
+check "verify: inputs of another shape: a document that says so" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(!r.same && /does not take/.test(r.outputs[0].problem) ? 0 : 1)'
 testdata=/usr/share/libonnx-testdata/data/node/test_relu
 [ -d $testdata ] || testdata=$(dirname "$(find /usr/share -path '*node/test_relu/model.onnx' 2>/dev/null | head -n 1)")
 if [ -e "$testdata/model.onnx" ]; then
@@ -137,6 +173,13 @@ exits "run: an unknown kind of input file" 2 run "$models/mlp.onnx" --input half
 head -c 100 "$root/tests/data/io/c_order.npy" >half.npy
 exits "run: a truncated array" 1 run "$models/mlp.onnx" --input half.npy -o outputs2
 check "run: a truncated array: no output" "there is one" test ! -e outputs2
+exits "run: several inputs as words" 0 run two.onnx --input p.npy q.npy -o outputs4
+check "run: several inputs as words: each in its place" "$(ls outputs4)" bash -c '
+  test "$(od -An -tf4 -j128 -N4 outputs4/y.npy) $(od -An -tf4 -j128 -N4 outputs4/z.npy)" = "$(od -An -tf4 -j128 -N4 q.npy) $(od -An -tf4 -j128 -N4 p.npy)"'
+exits "run: several inputs by name" 0 run two.onnx --input b=p.npy a=q.npy -o outputs5
+rm outputs4/y.npy
+exits "run: one of two outputs is there" 2 run two.onnx --random -o outputs4
+check "run: one of two outputs is there: nothing is written" "$(ls outputs4)" test ! -e outputs4/y.npy
 exits "an unknown operator" 3 run "$models/unknown_operator.onnx" --random -o outputs3
 check "an unknown operator: names the operator and the node" "$(head -c 300 stderr)" grep -q 'Frobnicate' stderr
 check "an unknown operator: no output" "there is one" test ! -e outputs3
@@ -144,6 +187,42 @@ check "an unknown operator: no output" "there is one" test ! -e outputs3
 exits "same seed, same result" 0 run "$models/mlp.onnx" --random --seed 5 -o seed_a
 run run "$models/mlp.onnx" --random --seed 5 -o seed_b
 check "same seed, same result: bytes" "they differ" cmp -s seed_a/y.npy seed_b/y.npy
+
+# --- open extents -----------------------------------------------------------------------------------------------------
+# The same network with an open height and width: a dimension's value becomes an empty name.
+run convert --arch resnet20 --width 0.25 -o closed.onnx
+node -e '
+  const fs = require("fs"), file = fs.readFileSync("closed.onnx"), from = Buffer.from("0a0208030a0208200a020820", "hex");
+  Buffer.from("0a0208030a0212000a021200", "hex").copy(file, file.indexOf(from));
+  fs.writeFileSync("open.onnx", file);'
+name=$("$pare" inspect open.onnx --json --no-record | node -e 'console.log(JSON.parse(require("fs").readFileSync(0)).inputs[0].name)')
+given=(--input-shape "$name=1x3x32x32")
+read_result='const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));'
+exits "open extents: run needs them" 2 run open.onnx --random -o open_outputs
+exits "--input-shape: run" 0 run open.onnx --random -o open_outputs "${given[@]}"
+exits "--input-shape: inspect" 0 inspect open.onnx --json "${given[@]}"
+check "--input-shape: inspect counts, and shows the input as it is" "$(head -c 300 stdout)" \
+  node -e "$read_result"'process.exit(r.macs > 0 && /3, [?], [?]/.test(r.inputs[0].shape) ? 0 : 1)'
+exits "--input-shape: bench" 0 bench open.onnx --json --threads 1 --batch 2 --rounds 1 --no-onnxruntime --no-record "${given[@]}"
+check "--input-shape: bench in its own batch" "$(head -c 300 stdout)" \
+  node -e "$read_result"'process.exit(r.batch === 2 && r.models[0].macs > 0 && r.notes.length === 0 ? 0 : 1)'
+exits "--input-shape: verify" 0 verify closed.onnx open.onnx "${given[@]}"
+exits "--input-shape: diff" 0 diff closed.onnx open.onnx --json "${given[@]}"
+check "--input-shape: diff compares the outputs" "$(head -c 300 stdout)" \
+  node -e "$read_result"'process.exit(!r.not_compared && r.outputs.length === 1 && r.totals.b.macs === r.totals.a.macs ? 0 : 1)'
+exits "--input-shape: fuse" 0 fuse open.onnx open.onnx --method hungarian -o open_fused.onnx --no-record "${given[@]}"
+exits "--input-shape: prune" 0 prune open.onnx --channels 0.5 --round-to 1 --compensate synthetic --samples 4 --distill-steps 2 \
+  -o open_pruned.onnx --json --no-record "${given[@]}"
+check "--input-shape: prune counts" "$(head -c 300 stdout)" node -e "$read_result"'process.exit(r.before.macs > r.after.macs && r.after.macs > 0 ? 0 : 1)'
+for file in open_fused open_pruned; do
+  run inspect $file.onnx --json
+  check "--input-shape: the input of $file stays open" "$(grep -A3 '"inputs"' stdout)" \
+    node -e "$read_result"'process.exit(/3, [?], [?]/.test(r.inputs[0].shape) ? 0 : 1)'
+done
+exits "--input-shape: no such input" 2 run open.onnx --random -o open_outputs2 --input-shape nosuch=1x3x32x32
+check "--input-shape: no such input: names those that are" "$(head -c 300 stderr)" grep -q "nosuch.*$name" stderr
+exits "--input-shape: an extent that is fixed" 2 inspect open.onnx --input-shape "$name=1x4x32x32"
+exits "--input-shape: too few extents" 2 inspect open.onnx --input-shape "$name=3x32x32"
 
 # --- fuse -------------------------------------------------------------------------------------------------------------
 exits "fuse: a model and its permuted copy" 0 fuse "$models/mlp.onnx" "$models/mlp_permuted.onnx" -o fused.onnx
@@ -160,10 +239,24 @@ check "fuse --json has before, after, groups and seconds" "$(head -c 300 stdout)
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
   process.exit(r.before.models.length === 2 && r.after.parameters > 0 && r.groups.length > 0 && r.groups[0].cost >= 0 && r.seconds.method >= 0 ? 0 : 1)'
 check "fuse --plans writes images" "$(ls plans 2>/dev/null)" bash -c 'ls plans/*.png >/dev/null'
+exits "fuse --opset" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --opset 17
+check "fuse --opset: it is written" "it is another" node -e '
+  const file = require("fs").readFileSync("fused.onnx"), has = (hex) => file.includes(Buffer.from(hex, "hex"));
+  process.exit(has("42040a001011") || has("42021011") ? 0 : 1)'
+exits "fuse: runs that cannot be written" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --json --runs /proc/none
+check "fuse: runs that cannot be written: a result without plans, and a note" "$(head -c 300 stderr)" bash -c '
+  grep -q "note: no plans were kept" stderr && node -e "process.exit(JSON.parse(require(\"fs\").readFileSync(\"stdout\")).plans.length)"'
+exits "fuse: plans that cannot be written" 1 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o unplanned.onnx --plans /proc/none
+check "fuse: plans that cannot be written: said before anything is" "$(head -c 300 stderr)" \
+  bash -c 'grep -q "^pare: /proc/none: the directory cannot be made" stderr && test ! -e unplanned.onnx'
 exits "fuse --repair rescale without data" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --repair rescale
 exits "fuse --repair regression without data" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force --repair regression
 exits "fuse: refuses to overwrite" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx
 exits "fuse: one model" 2 fuse "$models/mlp.onnx" -o one.onnx
+for weights in "0.5,0.5" "0.5 0.5"; do
+  # shellcheck disable=SC2086
+  exits "fuse --weights $weights before the models" 0 fuse --weights $weights "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force
+done
 for weights in 0,0 1,-1 1 nan,1; do
   exits "fuse --weights $weights" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --weights=$weights
 done
@@ -186,6 +279,8 @@ check "fuse: a failure leaves no file" "there is one" test ! -e one.onnx
 exits "data list" 0 data list
 exits "data list --json" 0 data list --json
 check "data list --json is JSON" "$(head -c 200 stdout)" is_json stdout
+exits "data path scenes" 2 data path scenes
+check "data path scenes: says how to keep them" "$(head -c 300 stderr)" grep -q 'composed in memory.*data make scenes' stderr
 exits "data make: nothing to make" 2 data make castles -o castles
 exits "data make scenes: no directory" 2 data make scenes
 mkdir -p there
@@ -211,6 +306,9 @@ exits "eval of multi-label data" 0 eval vgg9.onnx vgg9.onnx --ensemble --data sc
 check "eval of multi-label data: five metrics of three rows" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
   process.exit(r.models.length === 3 && r.models.every((m) => ["map", "class-map", "f1", "macro-f1", "loss"].every((k) => m.metrics[k] >= 0)) ? 0 : 1)'
+exits "eval: a model between numbers and flags" 0 eval --data scenes:scenes --mean 0.28 0.3,0.3 vgg9.onnx --std 0.35 --json
+check "eval: a model between numbers and flags: it is evaluated" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.models.length === 1 && r.models[0].model === "vgg9.onnx" ? 0 : 1)'
 exits "eval: top1 of multi-label data" 2 eval vgg9.onnx --data scenes:scenes --metrics top1
 exits "eval: scenes that are not there" 1 eval vgg9.onnx --data scenes:scenes --split train
 check "eval: scenes that are not there: names the file" "$(head -c 200 stderr)" grep -q 'train-images' stderr
@@ -223,7 +321,15 @@ check "localize: a model is like itself, every metric is there" "$(head -c 400 s
 exits "localize by relevance" 0 localize vgg9.onnx --data scenes:scenes --method lrp --tolerance 5
 check "localize by relevance: says how well it is conserved" "$(head -c 400 stdout)" grep -q 'relevance is conserved' stdout
 exits "localize: an unknown method" 2 localize vgg9.onnx --data scenes:scenes --method magic
-exits "localize: data without masks" 1 localize vgg9.onnx --data folder:scenes
+mkdir digits
+node -e "$idx"'
+  idx("digits/t10k-images-idx3-ubyte", [2, 28, 28], (i) => i % 256);
+  idx("digits/t10k-labels-idx1-ubyte", [2], (i) => i);'
+exits "localize: data without masks" 2 localize convnet.onnx --data mnist:digits
+check "localize: data without masks: says so" "$(head -c 300 stderr)" grep -q 'has no masks' stderr
+run convert --arch vgg9-bn --classes 3 -o three.onnx
+exits "localize: a model of other classes" 1 localize vgg9.onnx three.onnx --data scenes:scenes
+check "localize: a model of other classes: names it" "$(head -c 300 stderr)" grep -q 'three.onnx.*3 scores.*10 classes' stderr
 exits "explain of a data set" 0 explain vgg9.onnx --data scenes:scenes --count 2 -o maps --json
 check "explain: a picture for each class present" "$(ls maps)" test "$(find maps -name '*.png' | wc -l)" -eq 2
 check "explain --json is JSON" "$(head -c 200 stdout)" is_json stdout
@@ -236,7 +342,10 @@ done
 exits "explain beside two models" 0 explain vgg9.onnx "$picture" --compare vgg9.onnx,other.onnx --class 3 -o maps_three --json
 check "explain beside two models: each compared" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [same, other] = r.explanations[0].compared;
-  process.exit(same.cosine > 0.999 && other.model === "other.onnx" && other.cosine < 0.999 ? 0 : 1)'
+  process.exit(same.cosine > 0.999 && other.model === "other.onnx" && other.cosine < 0.999 && r.nan_maps === 0 &&
+               r.compared[1].model === "other.onnx" && r.compared[1].layer === r.layer ? 0 : 1)'
+exits "explain beside a model of other classes" 2 explain vgg9.onnx "$picture" --compare three.onnx --class 3 -o maps2
+check "explain beside a model of other classes: names it" "$(head -c 300 stderr)" grep -q 'three.onnx.*3 classes' stderr
 mkdir left right
 cp "$picture" left/1.png
 cp "$picture" right/1.png
@@ -275,8 +384,21 @@ for match in none at at-grad ewa swa sswa; do
 done
 exits "distill: the same command again" 0 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match sswa -o student.onnx
 check "distill: the same command again: is done already" "$(head -c 300 stderr)" grep -q "done already" stderr
+exits "distill: done already, but the file is another run's" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match ewa -o student.onnx
+check "distill: done already, but the file is another run's: names --force" "$(head -c 300 stderr)" grep -q -e 'student.onnx.*--force' stderr
 exits "distill: another run does not replace a file" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --drop 0.1 -o student.onnx
 exits "distill into a model" 0 distill --teacher vgg9.onnx --student student.onnx "${learn[@]}" --match-layers features.23 --match swa -o again.onnx
+short=(train --arch vgg9-bn --width 0.1 "${learn[@]}" -q)
+for out in t1 t2; do exits "train -o $out.onnx" 0 "${short[@]}" -o $out.onnx; done
+check "train: each output has its record" "$(ls learned)" bash -c 'for out in t1 t2; do grep -lq "\"output\": \"$out.onnx\"" learned/train-*/record.json || exit 1; done'
+check "train: one training" "$(ls learned)" test "$(ls -d learned/train-*/state.safetensors | wc -l)" -eq 1
+exits "train: another rate" 0 "${short[@]}" --lr 0.3 -o t3.onnx
+exits "train: done already, but the file is another run's" 2 "${short[@]}" --lr 0.3 -o t1.onnx
+check "train: done already, but the file is another run's: names --force" "$(head -c 300 stderr)" grep -q -e 't1.onnx.*--force' stderr
+exits "train: done already, the file is its own" 0 "${short[@]}" -o t1.onnx
+exits "train to weights" 0 "${short[@]}" -o t1.safetensors
+exits "train to weights: done already" 0 "${short[@]}" -o t1.safetensors
+exits "train to weights: done already, but the file is another run's" 2 "${short[@]}" --lr 0.3 -o t1.safetensors
 exits "distill: no teacher" 2 distill "${student[@]}" "${learn[@]}" -o none.onnx
 exits "distill: no student" 2 distill --teacher vgg9.onnx "${learn[@]}" -o none.onnx
 exits "distill: an unknown matching" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match magic -o none.onnx
@@ -321,6 +443,9 @@ check "attribution drift without test images: before anything is trained" "$(hea
 exits "fuse --attribution-drift" 0 fuse vgg9.onnx vgg9.onnx -o fused.onnx --force --data scenes:scenes --attribution-drift 3 --json
 check "fuse --attribution-drift: a model with itself looks the same" "$(tail -c 300 stdout)" node -e '
   process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).attribution_drift.cosine > 0.99 ? 0 : 1)'
+exits "attribution drift of a student without extent" 1 distill --teacher vgg9.onnx --arch lenet-300-100 "${learn[@]}" --attribution-drift 3 -o flat_student.onnx
+check "attribution drift of a student without extent: before anything is trained" "$(head -c 300 stderr)" \
+  bash -c 'grep -q "attribution-drift.*spatial extent" stderr && test ! -e flat_student.onnx'
 exits "attribution drift without data" 2 prune --arch lenet-5 --channels 0.5 --round-to 1 --attribution-drift 3 -o none.onnx
 exits "attribution drift of a model without extent" 1 prune flat.onnx --channels 0.5 --data scenes:scenes --attribution-drift 3 -o none.onnx
 check "attribution drift of a model without extent: says so" "$(head -c 300 stderr)" grep -q 'attribution-drift.*spatial extent' stderr
@@ -329,6 +454,11 @@ check "roar: two curves and a random one" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
   process.exit(r.metric === "f1" && r.curves.length === 3 && r.curves[2].maps === "random" && r.curves.every((c) => c.points.length === 2) && r.whole.f1 >= 0 ? 0 : 1)'
 check "roar draws a plot" "there is none" grep -q '<svg' roar.svg
+check "roar: maps that say nothing are counted" "$(head -c 400 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.curves.every((c) => c.zero_maps >= 0 && c.nan_maps === 0) ? 0 : 1)'
+exits "roar: a model of other classes" 1 roar vgg9.onnx three.onnx "${learn[@]}" --seed 9
+check "roar: a model of other classes: before anything is trained" "$(head -c 300 stderr)" \
+  bash -c 'grep -q "three.onnx.*3 scores.*10 classes" stderr && ! grep -q "epoch" stderr'
 exits "roar: a level out of range" 2 roar vgg9.onnx "${learn[@]}" --levels 1.5
 exits "roar: refuses to overwrite" 2 roar vgg9.onnx "${learn[@]}" --plot roar.svg
 
@@ -343,6 +473,36 @@ node -e '
 exits "bench of one sparse model" 0 bench zeros.safetensors --arch lenet-300-100 --json --threads 1 --rounds 5 --seconds 0.1 --no-onnxruntime --no-record
 check "bench of one sparse model: it is compared with none" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.models[0].zeros === 1 && r.notes.length === 0 ? 0 : 1)'
+
+# Another number of threads and another directory are other measurements.
+mkdir -p timed/one timed/two
+for place in one two; do cp "$models/mlp.onnx" timed/$place/m.onnx; done
+brief=(--rounds 1 --seconds 0.01 --no-onnxruntime -q --runs)
+for threads in 1 2; do exits "bench --threads $threads" 0 bench timed/one/m.onnx --threads $threads "${brief[@]}" timed/runs; done
+for place in one two; do (cd timed/$place && "$pare" bench m.onnx --threads 1 "${brief[@]}" ../runs >/dev/null); done
+check "bench: a record of each" "$(ls timed/runs)" test "$(ls timed/runs/*/record.json | wc -l)" -eq 4
+# A file that fixes its batch: throughput, speed-up and MACs are of an image.
+run convert --arch lenet-5 -o lenet-open.onnx
+node -e '
+  // The open extent, {dim_param: NAME}, becomes {dim_value: 8}: a varint filled up to the same length.
+  const fs = require("fs"), file = fs.readFileSync("lenet-open.onnx");
+  for (const name of ["N", "batch"])
+    for (const open = Buffer.from(`\x12${String.fromCharCode(name.length)}${name}`); file.includes(open); ) {
+      const at = file.indexOf(open);
+      file.fill(0x80, at, at + open.length);
+      file[at] = 8, file[at + 1] = 0x88, file[at + open.length - 1] = 0;
+    }
+  fs.writeFileSync("lenet-fixed.onnx", file);'
+exits "bench of a fixed batch" 0 bench lenet-open.onnx lenet-fixed.onnx --json --threads 1 --rounds 5 --seconds 0.1 --no-onnxruntime --no-record
+check "bench of a fixed batch: figures of an image, and said" "$(head -c 900 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [a, b] = r.models;
+  const rate = Math.abs(b.images_per_second * b.median_seconds - 8) < 1e-6;
+  const faster = Math.abs(b.speed_up - b.images_per_second / a.images_per_second) < 1e-6;
+  process.exit(b.batch === 8 && rate && faster && b.mac_ratio === 1 && a.macs === b.macs && /fixed.onnx.*batch of 8/.test(r.notes[0]) ? 0 : 1)'
+exits "diff of a fixed batch" 0 diff lenet-open.onnx lenet-fixed.onnx --json --no-record
+check "diff of a fixed batch: names the input, MACs of an image" "$(tail -c 600 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.inputs.length === 1 && /8x1x28x28/.test(r.inputs[0].b) && r.totals.a.macs === r.totals.b.macs ? 0 : 1)'
 
 # --- prune ------------------------------------------------------------------------------------------------------------
 exits "prune" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 -o pruned.onnx
@@ -360,11 +520,31 @@ exits "prune --compensate synthetic" 0 prune --arch resnet20 --width 0.25 --chan
 exits "prune --compensate synthetic without batch norm" 0 prune --arch lenet-5 --channels 0.4 --round-to 1 --compensate synthetic --samples 4 --force -o method.onnx
 check "prune: distils from the classes then and says so" "$(head -c 300 stderr)" grep -q "from the classes" stderr
 exits "prune --steps" 0 prune --arch lenet-300-100 --channels 0.5 --round-to 1 --steps 3 --force -o steps.onnx
+exits "prune --steps: small groups too" 0 prune --arch resnet20 --inner-only --channels 0.5 --steps 4 --compensate none --json -o steps4.onnx
+check "prune --steps: small groups too: half of 16" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.groups.find((g) => g.name === "layer1.0.conv1").kept === 8 ? 0 : 1)'
+exits "prune to .safetensors" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 -o narrow.safetensors
+check "prune to .safetensors: says that it cannot be read again" "$(head -c 300 stderr)" grep -q 'narrow.safetensors.*write .onnx' stderr
+exits "prune: a negative gate" 2 prune --arch lenet-5 --channels 0.5 --max-drop=-0.5 -o bad.onnx
+for option in --channels=0.5 --params=0.5 --macs=0.5 --empty --steps=2 --finetune=1 --max-drop=0.1 --attribution-drift=3; do
+  exits "prune --scan $option" 2 prune --arch lenet-5 --scan bad.svg $option
+  check "prune --scan $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*beside --scan" stderr
+done
 for ratio in 0 1 nan 1.5; do
   exits "prune: a ratio of $ratio" 2 prune --arch lenet-5 --channels $ratio -o bad.onnx
 done
 exits "prune: no budget" 2 prune --arch lenet-5 -o bad.onnx
 exits "prune: two budgets" 2 prune --arch lenet-5 --channels 0.5 --macs 0.5 -o bad.onnx
+run convert --arch lenet-300-100 --width 0.2 -o lenet.onnx
+exits "prune: globs as words" 0 prune lenet.onnx --channels 0.5 --round-to 1 --layers fc1 fc2 --json -o globs.onnx --print-config
+check "prune: globs as words: all of them" "$(grep layers stdout)" grep -qx 'layers = \["fc1","fc2"\]' stdout
+exits "prune: globs before the model" 0 prune --layers fc1,fc2 --skip fc3 lenet.onnx --channels 0.5 --print-config
+check "prune: globs before the model: one word each" "$(cat stdout)" bash -c '
+  grep -qx "skip = \[\"fc3\"\]" stdout && grep -qx "model = \"lenet.onnx\"" stdout'
+exits "sparsify: numbers below zero as words" 0 sparsify --s-init -0.1 0.0 .1 lenet.onnx --data scenes:scenes -o none.onnx --print-config
+check "sparsify: numbers below zero as words: all of them, and the model" "$(cat stdout)" bash -c '
+  grep -qx "s-init = \[-0.1,0.0,0.1\]" stdout && grep -qx "model = \"lenet.onnx\"" stdout'
 exits "prune: a glob that matches nothing" 2 prune --arch lenet-5 --channels 0.5 --layers 'no.such.*' -o bad.onnx
 exits "prune: nothing would change" 2 prune --arch lenet-5 --channels 0.5 --round-to 4096 -o bad.onnx
 check "prune: nothing would change: says why" "$(head -c 300 stderr)" grep -q -e "--round-to" stderr
@@ -393,6 +573,33 @@ check "--recipe: lists: every entry is used" "$(head -c 300 stdout)" node -e '
   process.exit(r.compare.join() === "other.onnx,vgg9.onnx" && r.mean.join() === "0.5,0.4,0.3" ? 0 : 1)'
 printf 'no-such-key = 1\n' >recipe.toml
 exits "--recipe: unknown key" 2 inspect "$models/mlp.onnx" --recipe recipe.toml
+check "--recipe: unknown key: both are named" "$(head -c 200 stderr)" grep -q 'recipe.toml: no-such-key' stderr
+for bad in 'seed = "much"' 'seed = ' 'threads = 1.5' 'json = 1' '[inspect]' 'recipe = "other.toml"'; do
+  printf '%s\n' "$bad" >recipe.toml
+  exits "--recipe: $bad" 2 inspect "$models/mlp.onnx" --recipe recipe.toml
+  check "--recipe: $bad: the recipe is named" "$(head -c 200 stderr)" grep -q 'recipe.toml: ' stderr
+done
+printf 'channels = 7\n' >recipe.toml
+exits "--recipe: a value out of range" 2 prune "$models/mlp.onnx" --recipe recipe.toml -o none.onnx
+check "--recipe: a value out of range: both are named" "$(head -c 200 stderr)" grep -q -e '--channels.*recipe.toml' stderr
+exits "--recipe: a directory" 1 inspect "$models/mlp.onnx" --recipe .
+exits "--recipe: one that is not there" 1 inspect "$models/mlp.onnx" --recipe absent.toml
+"$pare" inspect "$models/mlp.onnx" --recipe <(echo "seed = 13") --print-config >stdout 2>stderr
+check "--recipe: a pipe" "$(head -c 200 stderr)" grep -qx 'seed = 13' stdout
+"$pare" prune "$models/mlp.onnx" --channels 0.5 --round-to 1 -o first.onnx --print-config >recipe.toml
+exits "--recipe: -o wins over it" 0 prune --recipe recipe.toml -o second.onnx
+check "--recipe: -o wins over it: the file" "$(ls ./*.onnx)" test -s second.onnx -a ! -e first.onnx
+printf 'models = ["vgg9.onnx"]\ndata = "scenes:scenes"\n' >recipe.toml
+exits "--recipe: arguments take the place of its own" 0 eval other.onnx --recipe recipe.toml --json
+check "--recipe: arguments take the place of its own: one model" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.models.length === 1 && r.models[0].model === "other.onnx" ? 0 : 1)'
+odd=$'has#hash "quotes" \\back\\ , \xc3\xbc\n.onnx'
+"$pare" prune "$odd" --channels 0.5 --layers 'a#*' -o "-$odd" --print-config >recipe.toml
+exits "--recipe: any text" 0 prune --recipe recipe.toml --print-config
+check "--recipe: any text: as it was" "$(diff recipe.toml stdout)" cmp -s recipe.toml stdout
+check "--recipe: any text: as it was given" "$(cat stdout)" node -e '
+  const line = require("fs").readFileSync("stdout", "utf8").split("\n").find((l) => l.startsWith("model = "));
+  process.exit(JSON.parse(line.slice(8)) === process.argv[1] ? 0 : 1)' "$odd"
 exits "--log" 0 convert "$models/mlp.onnx" -o logged.onnx --log log.jsonl
 check "--log: every line is JSON" "$(head -c 200 log.jsonl 2>/dev/null)" node -e '
   const lines = require("fs").readFileSync("log.jsonl", "utf8").trim().split("\n"); lines.forEach((l) => JSON.parse(l)); process.exit(lines.length ? 0 : 1)'
@@ -422,11 +629,16 @@ exits "--no-record" 0 prune --arch lenet-5 --channels 0.25 --round-to 1 --force 
 check "--no-record: leaves none" "$(ls runs)" test "$(ls runs | wc -l)" -eq 1
 exits "fuse leaves its plans" 0 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o fused.onnx --force
 check "fuse leaves its plans: beside its record" "$(ls runs/*)" bash -c 'ls runs/fuse-*/plans/*.png >/dev/null'
+check "fuse leaves its plans: named from the record on" "$(ls runs/*)" bash -c 'grep -q "\"file\": \"plans/" runs/fuse-*/record.json'
 exits "bench leaves a record" 0 bench pruned.onnx other.onnx --threads 1 --rounds 5 --seconds 0.1
 exits "report" 0 report runs -o report.html
 check "report: one page without scripts or addresses" "$(head -c 300 report.html)" bash -c '
   grep -q "<table>" report.html && grep -q "class=\"bar\"" report.html && grep -q "data:image/png" report.html &&
   ! grep -q "<script" report.html && ! grep -oE "(src|href)=\"[^\"]*" report.html | grep -vqE "=\"data:"'
+cp -r runs copied
+exits "report of a copied directory, by two paths" 0 report copied copied/. -o copied.html --json
+check "report of a copied directory: its pictures, and no record twice" "$(cat stdout)" bash -c '
+  grep -q "data:image/png" copied.html && ! grep -q "not found" copied.html && grep -q "\"records\": $(ls copied/*/record.json | wc -l)$" stdout'
 exits "report: will not overwrite" 2 report runs -o report.html
 exits "report: no such run" 1 report nowhere -o other.html
 printf '[]' >odd.json
@@ -460,9 +672,22 @@ exits "reproduce --list" 0 reproduce merging --list --runs listed
 check "reproduce --list: the rows" "$(head -c 300 stdout)" grep -q 'LeNet-300-100' stdout
 check "reproduce --list: leaves no record" "$(find listed -name record.json)" test -z "$(find listed -name record.json)"
 # No table has that name: nothing is measured, and the paper's own record is not touched.
-exits "reproduce --tables" 0 reproduce merging --tables 'no such table' --processes 1 --runs chosen
+exits "reproduce --tables that match nothing" 2 reproduce merging --tables 'no such table' --processes 1 --runs unmatched
+check "reproduce --tables that match nothing: named" "$(head -c 300 stderr)" grep -q "'no such table' matches no table" stderr
+exits "reproduce --tables" 0 reproduce merging --tables 'vgg16_bn.imagenet*' --processes 1 --runs chosen
+check "reproduce --tables: what is missing" "$(head -c 300 stdout)" grep -q 'needs --imagenet' stdout
 check "reproduce --tables: its record is not the paper's" "$(find chosen -name record.json)" \
   bash -c 'ls chosen/reproduce-[0-9a-f]*/record.json >/dev/null && test -z "$(find chosen/reproduce-merging-* -name record.json)"'
+
+# --- launch -----------------------------------------------------------------------------------------------------------
+for option in --json "--seed 5" "--print-config" "--recipe recipe.toml"; do
+  # shellcheck disable=SC2086
+  exits "launch $option before the command" 2 launch $option -n 1 train --arch lenet-5 --data scenes:scenes -o none.onnx
+  check "launch $option before the command: says where it belongs" "$(head -c 300 stderr)" grep -q -e "${option%% *}: .*behind the command" stderr
+  check "launch $option before the command: prints nothing" "$(head -c 300 stdout)" test ! -s stdout
+done
+exits "launch: one rank prints the configuration" 0 launch -q -n 2 train --arch lenet-5 --data scenes:scenes -o none.onnx --print-config --seed 5
+check "launch: one rank prints the configuration: once" "$(grep seed stdout)" test "$(grep -cx 'seed = 5' stdout)" -eq 1
 
 # --- terminals and pipes ----------------------------------------------------------------------------------------------
 NO_COLOR=1 run inspect "$models/mlp.onnx"
@@ -475,6 +700,12 @@ check "a closed pipe ends it quietly" "exit ${pipe[0]}: $(head -c 200 stderr)" t
 check "a closed pipe: nothing on stderr about it" "$(head -c 200 stderr)" bash -c '! grep -qiE "broken pipe|terminate|abort" stderr'
 "$pare" inspect "$models/mlp.onnx" >/dev/full 2>stderr
 check "a full device is reported" "exit 0" test $? -ne 0
+for words in --help --version "inspect --help" "inspect $models/mlp.onnx --print-config"; do
+  # shellcheck disable=SC2086
+  "$pare" $words >/dev/full 2>stderr
+  status=$?
+  check "a full device is reported: ${words##* }" "exit $status: $(head -c 200 stderr)" test $status -eq 1
+done
 timeout 60 "$pare" inspect "$models/mlp.onnx" >stdout 2>stderr <&-
 check "works with stdin closed" "$(head -c 200 stderr)" test -s stdout
 

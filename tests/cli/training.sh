@@ -25,7 +25,7 @@ check "train prints JSON with a history" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.history.length === 4 && r.metrics.top1 > 0.5 && r.steps === 76 ? 0 : 1)'
 check "a line an epoch" "$(head -c 300 stderr)" lines stderr 4
 whole=$(digest whole.onnx)
-directory=$(echo runs/*)
+directory=$(dirname runs/*/state.safetensors)
 check "log.jsonl has a line an epoch" "it has not" lines "$directory/log.jsonl" 4
 check "log.csv has a heading and a line an epoch" "it has not" lines "$directory/log.csv" 5
 exits "the same command again" 0 "${train[@]}" --runs runs -o whole.onnx
@@ -71,15 +71,44 @@ check "names the place" "$(head -c 300 stderr)" grep -q "no run to go on with" s
 exits "--validation, --tensorboard, --log-every" 0 "${train[@]}" --validation 0.2 --patience 3 --tensorboard events --log-every 5 --runs runs -o v.onnx
 check "an event file" "there is none" test -s "$(echo events/*tfevents*)"
 
+# What cannot work is said before anything is trained.
+exits "train: an opset that cannot be written" 2 "${train[@]}" --opset 99 --runs opsets -o opset.onnx
+check "train: an opset that cannot be written: nothing was trained" "$(head -c 300 stderr)" lines stderr 1
+exits "train: too few classes" 1 "${train[@]}" --classes 3 --runs few -o few.onnx
+check "train: too few classes: says what was expected" "$(head -c 300 stderr)" grep -q "3 scores for an image, .* has 10 classes" stderr
+
+# Images in a folder that is not divided: two classes, the same for training and testing.
+explained=(explain whole.onnx "${small[@]}" --count 2 --method gradient --no-record)
+run "${explained[@]}" -o folded
+mkdir -p fold/a fold/b
+pictures=(folded/*.png)
+cp "${pictures[0]}" fold/a/1.png
+cp "${pictures[1]}" fold/b/1.png
+folded=(--data folder:fold --size 28 --threads 1 --runs folds --json)
+exits "train on a folder that is not divided" 0 train --arch convnet --width 0.25 --epochs 1 --classes 10 "${folded[@]}" -o folded.onnx
+check "train on a folder that is not divided: is said" "$(head -c 300 stderr)" grep -q "note: the data is not divided" stderr
+check "train on a folder that is not divided: is in the result" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.split === "all" && r.metrics.top1 >= 0 ? 0 : 1)'
+run inspect folded.onnx --json
+check "--classes 10 for data of two" "$(grep -A4 '"outputs"' stdout)" grep -q '\[N, 10\]' stdout
+exits "prune, fine-tune and judge on a folder that is not divided" 0 prune folded.onnx --channels 0.5 --round-to 1 --finetune 1 --max-drop 1 \
+  "${folded[@]}" -o folded-pruned.onnx
+check "prune, fine-tune and judge on a folder that is not divided: is said" "$(head -c 300 stderr)" grep -q "note: the data is not divided.*--max-drop" stderr
+check "prune, fine-tune and judge on a folder that is not divided: is in the result" "$(head -c 300 stdout)" grep -q '"split": "all"' stdout
+
 # Pruning with fine-tuning, and the gate.
 exits "prune and fine-tune" 0 prune whole.onnx "${small[@]}" --channels 0.5 --round-to 1 --finetune 2 --batch 32 --threads 1 --runs runs -o tuned.onnx --json
 check "smaller, with metrics before and after" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.after.parameters < r.before.parameters && r.after.metrics.top1 > 0.3 ? 0 : 1)'
 exits "prune: a gate that holds" 0 prune whole.onnx "${small[@]}" --channels 0.5 --round-to 1 --max-drop 1 -o gate.onnx
-exits "prune: a gate that is missed" 5 prune whole.onnx "${small[@]}" --channels 0.9 --round-to 1 --compensate none --max-drop 0 -o missed.onnx
+exits "prune: a gate that is missed" 5 prune whole.onnx "${small[@]}" --channels 0.9 --round-to 1 --compensate none --max-drop 0 --runs missed -o missed.onnx
+check "prune: a gate that is missed is recorded" "$(find missed 2>/dev/null)" bash -c 'grep -q "\"error\": .*max-drop" missed/prune-*/record.json'
 check "writes nothing" "there is a file" test ! -e missed.onnx
 exits "prune --scan" 0 prune whole.onnx "${small[@]}" --scan scan.svg --round-to 1
 check "draws a plot" "there is none" grep -q "<svg" scan.svg
+exits "prune --scan --layers" 0 prune whole.onnx "${small[@]}" --scan scan.svg --force --round-to 1 --layers conv1 --json
+check "one group alone" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.curves.length === 1 && r.left.some((g) => /--layers/.test(g.reason)) ? 0 : 1)'
 exits "prune --empty: nothing is empty" 2 prune whole.onnx --empty -o x.onnx
 exits "prune --empty beside --channels" 2 prune whole.onnx --empty --channels 0.5 -o x.onnx
 exits "prune: fine-tuning without data" 2 prune whole.onnx --channels 0.5 --finetune 1 -o x.onnx
@@ -90,14 +119,23 @@ for method in cs l0; do
   exits "sparsify by $method" 0 "${sparse[@]}" --method $method --finetune 1 -o $method.onnx --masks $method.safetensors --json
 done
 for method in magnitude gmp imp imp-continued lr-rewind weight-rewind slimming; do
-  exits "sparsify by $method" 0 "${sparse[@]}" --method $method --sparsity 0.5 --rounds 2 --rewind 1 -o $method.onnx --json
+  rounds=(--rounds 2)
+  case $method in magnitude | gmp | slimming) rounds=() ;; esac
+  exits "sparsify by $method" 0 "${sparse[@]}" --method $method --sparsity 0.5 "${rounds[@]}" --rewind 1 -o $method.onnx --json
   check "$method removes half" "$(head -c 300 stdout)" node -e '
     const r = JSON.parse(require("fs").readFileSync("stdout")), before = r.before.parameters, after = r.after;
-    process.exit(process.argv[1] === "slimming" ? (after.parameters < before ? 0 : 1) : Math.abs(after.sparsity - 0.5) < 0.001 ? 0 : 1)' $method
+    if (!(r.seconds.method > 0 && r.seconds.method <= r.seconds.total)) process.exit(1);
+    if (!r.groups.some((g) => g.kept < g.total)) process.exit(1);
+    process.exit(process.argv[1] === "slimming" ? (after.parameters < before && after.sparsity > 0 ? 0 : 1) : Math.abs(after.sparsity - 0.5) < 0.001 ? 0 : 1)' $method
 done
 exits "sparsify a trained model" 0 sparsify whole.onnx "${small[@]}" --method magnitude --sparsity 0.9 --epochs 1 --finetune 1 --runs sparse -o nine.onnx --json
 check "zeros are exact" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(Math.abs(r.after.sparsity - 0.9) < 0.001 && r.groups.length === 3 ? 0 : 1)'
+exits "sparsify --resume: a stage that was not begun" 0 "${sparse[@]}" --method magnitude --sparsity 0.5 --rewind 1 --finetune 1 --resume -o resumed.onnx
+exits "sparsify --resume: nothing was begun" 2 "${sparse[@]}" --method magnitude --sparsity 0.4 --lr 0.03 --resume -o x.onnx
+exits "sparsify by gmp in another pattern" 0 "${sparse[@]}" --method gmp --sparsity 0.5 --rewind 1 --pattern 1:4 -o pattern.onnx
+check "is another run" "$(head -c 300 stderr)" bash -c '! grep -q "done already" stderr && grep -q epoch stderr'
+exits "sparsify: gmp keeps its last epoch" 2 "${sparse[@]}" --method gmp --sparsity 0.5 --validation 0.2 -o x.onnx
 exits "sparsify: a sparsity of one" 2 "${sparse[@]}" --method gmp --sparsity 1 -o x.onnx
 exits "sparsify: no sparsity named" 2 "${sparse[@]}" --method gmp -o x.onnx
 exits "sparsify: logits that keep everything" 2 "${sparse[@]}" --method cs --s-init 2 -o x.onnx
@@ -110,10 +148,39 @@ exits "tickets" 0 "${tickets[@]}" --s-init=-0.05,0 --rounds 2 --processes 2 -o f
 check "four candidates and the best named" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout"));
   process.exit(r.tickets.length === 4 && r.best_performing >= 0 && r.transfer.length >= 2 && r.tickets[1].sparsity >= r.tickets[0].sparsity ? 0 : 1)'
+cp found/tickets.json transferred
 check "each kept" "they are not" test "$(find found -name 'ticket-*.safetensors' | wc -l)" -eq 4
 runs=$(find tickets -name state.safetensors | wc -l)
 exits "tickets again" 0 "${tickets[@]}" --s-init=-0.05,0 --rounds 2 -o found --json
 check "trains nothing" "new runs" test "$(find tickets -name state.safetensors | wc -l)" -eq "$((runs))"
+check "the table has the transfer, each ticket once" "$(head -c 300 found/tickets.json)" node -e '
+  const fs = require("fs"), names = JSON.parse(fs.readFileSync("transferred")).transfer.map((t) => t.name);
+  process.exit(names.length >= 2 && new Set(names).size === names.length ? 0 : 1)'
+exits "tickets: another search does not replace them" 2 "${tickets[@]}" --s-init=-0.05 -o found
+check "names --force" "$(head -c 300 stderr)" grep -q -e "found.*--force" stderr
+exits "tickets --force: a smaller search" 0 "${tickets[@]}" --s-init=-0.05 --rounds 2 -o found --force
+check "leaves none of the larger" "$(ls found)" test "$(find found -name 'ticket-*.safetensors' | wc -l)" -eq 2
+: >afile
+exits "tickets: a file instead of a directory" 1 "${tickets[@]}" --lr 0.03 -o afile
+exits "tickets: a transfer to nothing" 2 "${tickets[@]}" --lr 0.03 -o x --transfer nosuch
+exits "tickets: no fine-tuning" 2 "${tickets[@]}" --lr 0.03 -o x --finetune 1
+check "before anything is trained" "new runs" test "$(find tickets -name state.safetensors | wc -l)" -eq "$((runs))"
+exits "tickets --fresh in two processes" 0 "${tickets[@]}" --s-init=-0.05,0 --processes 2 -o fresh --fresh
+check "the one that collects trains nothing" "$(tail -c 300 stderr)" bash -c '! grep -q "epoch 1/" stderr'
+: >stderr
+"$pare" "${tickets[@]}" --rounds 2000 --s-init=-0.05,0 --processes 2 -o ended >stdout 2>stderr &
+process=$!
+until [ "$(pgrep -c -P $process)" -eq 2 ] || ! kill -0 $process 2>/dev/null; do sleep 0.1; done
+workers=$(pgrep -P $process)
+kill -TERM $process
+wait $process 2>/dev/null
+for _ in $(seq 100); do
+  # shellcheck disable=SC2086
+  kill -0 $workers 2>/dev/null || break
+  sleep 0.1
+done
+# shellcheck disable=SC2086
+check "workers end with the search" "they go on" bash -c "test $(echo $workers | wc -w) -eq 2 && ! kill -9 $(echo $workers) 2>/dev/null"
 exits "tickets by imp" 0 "${tickets[@]}" --method imp --rounds 2 -o imp --json
 check "20 % a round" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(Math.abs(r.tickets[1].sparsity - 0.36) < 0.001 ? 0 : 1)'

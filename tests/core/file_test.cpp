@@ -43,6 +43,16 @@ TEST(WriteFileAtomically, ReportsAFullDisk) {
   EXPECT_THROW(write_file_atomically("/dev/full/x", [](std::ostream& out) { out << "x"; }), Error);
 }
 
+TEST(MakeDirectory, MakesThoseAboveAndNamesWhatIsWrong) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "pare_made" / "below";
+  make_directory(path);
+  make_directory(path);  // it is there already
+  EXPECT_TRUE(std::filesystem::is_directory(path));
+  std::filesystem::remove_all(path.parent_path());
+  EXPECT_THROW(make_directory("/proc/pare"), Error);
+  EXPECT_THROW(make_directory("/dev/null"), Error);
+}
+
 TEST(MappedFile, NamesWhatIsWrong) {
   EXPECT_THROW(MappedFile::open("/nonexistent/file"), Error);
   EXPECT_THROW(MappedFile::open("/tmp"), Error);

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+
+#include "pare/core/error.h"
+#include "pare/core/toml.h"
 
 namespace pare {
 namespace {
@@ -13,6 +17,111 @@ TEST(JsonText, TakesAnyBytes) {
   EXPECT_EQ(json_text({{"a", 1}}), "{\"a\":1}");
   EXPECT_EQ(json_text({{"a", 1}}, 2), "{\n  \"a\": 1\n}");
   EXPECT_EQ(to_toml({{"model", "a\xFF"}, {"seed", 3}}), "model = \"a\xEF\xBF\xBD\"\nseed = 3\n");
+}
+
+std::string problem_of(const std::string& toml) {
+  try {
+    from_toml(toml, "r.toml");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FromToml, ReadsWhatToTomlWrote) {
+  const nlohmann::json object = {{"output", "has#hash.onnx"},
+                                 {"model", "a\\b\"c'd\n\te = [1, 2]\x01 \u00fc\u2013\U0001F600,"},
+                                 {"empty", ""},
+                                 {"models", {"a,b", "]", "#", "\\"}},
+                                 {"none", nlohmann::json::array()},
+                                 {"mean", {0.1, -1e-300, 1.0 / 3}},
+                                 {"seed", -7},
+                                 {"json", true},
+                                 {"text", "true"}};
+  EXPECT_EQ(from_toml(to_toml(object), "r.toml"), object);
+}
+
+TEST(FromToml, ReadsWhatPeopleWrite) {
+  EXPECT_EQ(
+      from_toml(
+          "# a recipe\r\n\n  \"seed\"=1_000 # many\nlr = +1e-3\nmodel = 'c:\\x'\nlayers = [ # two\n \"a\",\n 'b',\n]",
+          "r.toml"),
+      (nlohmann::json{{"seed", 1000}, {"lr", 1e-3}, {"model", "c:\\x"}, {"layers", {"a", "b"}}}));
+  EXPECT_EQ(from_toml("", "r.toml"), nlohmann::json::object());
+}
+
+TEST(FromToml, NamesTheLine) {
+  for (const char* bad : {"a", "a =", "a = b", "a = \"b", "a = \"b\\", "a = \"\\x\"", "a = 1 2", "a = [1", "a = [1 2]",
+                          "a = [[1]]", "a = 1\na = 2", "[a]", "= 1", "a.b = 1", "a = nan", "a = \"\xff\"", "a = null"})
+    EXPECT_EQ(problem_of(std::string("x = 1\n") + bad).find("r.toml: line "), 0U) << bad;
+  EXPECT_EQ(problem_of("x = 1\ny = [\n1,\n'a\n]"), "r.toml: line 4: y: the text has no closing quote on its line");
+}
+
+struct SomeOptions {
+  bool flag = false;
+  int64_t count = 3;
+  double rate = 0.5;
+  std::string kind;
+  std::vector<std::string> names = {"x"};
+  std::vector<double> mean;
+  std::string model = "m";
+
+  void describe(OptionVisitor& options) {
+    options.positional("model", model, "");
+    options.field("flag", flag, "");
+    options.field("count", count, "");
+    options.field("rate", rate, "");
+    options.field("kind", kind, "", {"a", "b"});
+    options.field("names", names, "");
+    options.field("mean", mean, "");
+  }
+};
+
+TEST(JsonReader, SetsWhatIsNamed) {
+  SomeOptions options;
+  JsonReader reader({{"flag", true}, {"rate", 1}, {"kind", "b"}, {"names", "p,q"}, {"mean", 0.25}}, "r.toml");
+  options.describe(reader);
+  reader.check_keys();
+  EXPECT_TRUE(options.flag);
+  EXPECT_EQ(options.count, 3);
+  EXPECT_EQ(options.rate, 1);
+  EXPECT_EQ(options.kind, "b");
+  EXPECT_EQ(options.names, (std::vector<std::string>{"p", "q"}));
+  EXPECT_EQ(options.mean, std::vector<double>{0.25});
+  EXPECT_EQ(options.model, "m");
+}
+
+TEST(JsonReader, ReadsWhatJsonWriterWrote) {
+  SomeOptions options{.flag = true, .count = 7, .names = {"a,b"}, .mean = {1, 2}, .model = "n"};
+  JsonWriter before, after;
+  options.describe(before);
+  SomeOptions read;
+  JsonReader reader(before.json(), "r.toml");
+  read.describe(reader);
+  read.describe(after);
+  EXPECT_EQ(after.json(), before.json());
+}
+
+TEST(JsonReader, NamesTheSourceAndTheKey) {
+  for (const auto& [key, value] : std::map<std::string, nlohmann::json>{{"flag", 1},
+                                                                        {"count", 1.5},
+                                                                        {"rate", "1"},
+                                                                        {"kind", "c"},
+                                                                        {"names", {1}},
+                                                                        {"mean", {"1"}},
+                                                                        {"model", {"m", "n"}},
+                                                                        {"unknown", 1}}) {
+    SomeOptions options;
+    JsonReader reader({{key, value}}, "r.toml");
+    try {
+      options.describe(reader);
+      reader.check_keys();
+      ADD_FAILURE() << key;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()).find("r.toml: " + key + ": "), 0U) << error.what();
+    }
+  }
 }
 
 }  // namespace

@@ -70,6 +70,19 @@ TEST(Attention, AnEmptyMapHasNoGradientAndIsFinite) {
   distance.backward();
   EXPECT_TRUE(zero.grad().isfinite().all().item<bool>());
   EXPECT_EQ(R(zero, zero), 0);
+  // A student whose head is zero has such maps: nothing flows into its head, nor into the layer.
+  at::manual_seed(6);
+  const auto observed = [](const at::Tensor& A, const at::Tensor& head) {
+    return Observation{.input = {}, .scores = at::matmul(A.flatten(1), head.t()), .layers = {A}};
+  };
+  const auto A_T = at::rand({3, 2, 2, 2}, at::kDouble).requires_grad_(), A_S = at::rand_like(A_T).requires_grad_();
+  const auto head_T = at::rand({4, 8}, at::kDouble), head_S = at::zeros({4, 8}, at::kDouble).requires_grad_();
+  const Observation teacher = observed(A_T, head_T), student = observed(A_S, head_S);
+  const auto penalty = match_sensitivity({.teacher = teacher, .student = student, .labels = {}});
+  EXPECT_NEAR(penalty.item<double>(), 1.0 / 4, 1e-15);
+  penalty.backward();
+  for (const auto& leaf : {A_S, head_S})
+    EXPECT_TRUE(!leaf.grad().defined() || !leaf.grad().ne(0).any().item<bool>()) << leaf.grad();
 }
 
 TEST(Attention, OtherExtentsAreRefused) {

@@ -344,6 +344,20 @@ TEST(Distillation, MatchesALayerInFrontOfItsBatchNorm) {
   EXPECT_GT(loss({.alpha = 0, .match = "ewa", .match_layers = {"features.0=features.1"}}), alone + 1e-3);
 }
 
+// What only a second output reads is not on the way to the scores.
+TEST(Distillation, MatchesALayerOfTheScores) {
+  const Graph net = student_net();
+  Graph two = net;
+  two.nodes.push_back({.name = "aside", .op = "Relu", .inputs = {"MaxPool5_0"}, .outputs = {"aside"}});
+  two.outputs.push_back({.name = "aside", .dtype = at::kDouble});
+  for (const std::string match : {"at", "ewa", "swa"}) {
+    const Distillation of_two(teacher_net(), two, only(match)), of_one(teacher_net(), net, only(match));
+    ASSERT_EQ(of_two.layers().size(), of_one.layers().size()) << match;
+    for (size_t i = 0; i < of_two.layers().size(); ++i)
+      EXPECT_EQ(of_two.layers()[i].student, of_one.layers()[i].student) << match;
+  }
+}
+
 TEST(Distillation, WhatIsRefused) {
   const Graph mlp = build("lenet-300-100"), net = student_net();
   EXPECT_NO_THROW(Distillation(mlp, mlp, {}));

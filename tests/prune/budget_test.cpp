@@ -138,7 +138,25 @@ TEST(Budget, GlobsChooseLayersAndRatios) {
 TEST(Budget, RatiosOutsideAreRefused) {
   const Graph graph = build("lenet-300-100");
   for (const double ratio : {0.0, 1.0, -0.5, 1.5, std::nan("")})
-    EXPECT_THAT(refusal(graph, {.ratio = ratio}), testing::HasSubstr("between 0 and 1"));
+    EXPECT_THAT(refusal(graph, {.ratio = ratio}),
+                testing::HasSubstr("--channels: expected a fraction between 0 and 1"));
+  EXPECT_THAT(refusal(graph, {.budget = Budget::params, .ratio = 1.5}), testing::HasSubstr("--params"));
+  EXPECT_THAT(refusal(graph, {.budget = Budget::macs, .ratio = 1.5}), testing::HasSubstr("--macs"));
+}
+
+TEST(Budget, AStepCountsFromTheWholeNetwork) {
+  const Graph graph = build("lenet-300-100");
+  const WholeNetwork twice{.widths = {{"ip1", 600}, {"ip2", 100}, {"ip3", 10}}};
+  const Selection half = select(graph, {.ratio = 0.5, .layers = {"ip1", "ip2=0.8"}, .round_to = 1, .part = 0.5});
+  EXPECT_EQ(plan(half, "ip1").kept, 225);
+  EXPECT_EQ(plan(half, "ip2").kept, 60);
+  const Selection later = select(graph, {.ratio = 0.6, .round_to = 1, .whole = twice});
+  EXPECT_EQ(plan(later, "ip1").kept, 240);
+  EXPECT_EQ(plan(later, "ip2").kept, 40);
+  // Of a later step nothing may be left to do, of the only one not.
+  EXPECT_TRUE(select(graph, {.ratio = 0.5, .layers = {"ip1"}, .round_to = 1, .whole = twice}).removed().empty());
+  EXPECT_THAT(refusal(graph, {.ratio = 1e-13, .layers = {"ip2"}, .round_to = 8, .part = 0.5}),
+              testing::HasSubstr("rounds to nothing"));
 }
 
 TEST(Budget, NothingToRemoveIsAnErrorThatListsWhy) {

@@ -213,6 +213,52 @@ TEST(Models, EveryNetworkHasItsOwnCurves) {
   EXPECT_EQ(single.size(), 2U);
 }
 
+// A plot has accuracies of one kind, on one data set; networks that have nothing to do with each other are points.
+TEST(Models, EveryDataSetAndMetricHasAPlot) {
+  json eval = {{"command", "eval"}, {"options", {{"limit", 0}, {"data", "cifar10"}}}};
+  for (const char* name : {"a.onnx", "b.onnx"})
+    eval["result"]["models"].push_back({{"model", name}, {"parameters", 100}, {"metrics", {{"top1", 0.5}}}});
+  json scenes = {{"command", "eval"}, {"options", {{"limit", 0}, {"data", "scenes"}}}};
+  for (const char* name : {"c.onnx", "d.onnx"})
+    scenes["result"]["models"].push_back({{"model", name}, {"parameters", 9}, {"metrics", {{"map", 0.9}}}});
+  const auto plots = size_plots(summarize({made_record(eval), made_record(scenes)}));
+  ASSERT_EQ(plots.size(), 2U);
+  EXPECT_EQ(plots[0].title, "Accuracy against parameters that are not zero, cifar10");
+  EXPECT_EQ(plots[1].title, "Accuracy against parameters that are not zero, scenes");
+  EXPECT_EQ(plots[1].y, "mean average precision");
+  for (const auto& plot : plots) {
+    ASSERT_EQ(plot.series.size(), 1U);
+    EXPECT_EQ(plot.series[0].x.size(), 2U);
+    EXPECT_FALSE(plot.series[0].line);
+  }
+}
+
+// The first model of a comparison is compared with itself; another one's maps are not the original's.
+TEST(Models, SimilarityIsWithTheOriginal) {
+  const auto compared = [](const std::vector<std::pair<std::string, double>>& entries) {
+    json localize = {{"command", "localize"}, {"directory", "/d"}};
+    for (const auto& [name, cosine] : entries)
+      localize["result"]["models"].push_back({{"model", name}, {"cosine", cosine}});
+    return made_record(localize);
+  };
+  const Record pruned = made_record(pruned_in("/d", 0.8));
+  const auto after = [&](const Record& record) {
+    return of_file(summarize({pruned, record}), "/d/out/b.onnx").similarity;
+  };
+  EXPECT_TRUE(std::isnan(after(compared({{"out/b.onnx", 1}, {"a.onnx", 0.7}}))));
+  EXPECT_TRUE(std::isnan(after(compared({{"x.onnx", 1}, {"out/b.onnx", 0.7}}))));
+  EXPECT_EQ(after(compared({{"a.onnx", 1}, {"out/b.onnx", 0.7}})), 0.7);
+  EXPECT_TRUE(std::isnan(of_file(summarize({pruned, compared({{"a.onnx", 1}})}), "/d/a.onnx").similarity));
+}
+
+TEST(Models, ALatencyOfAnotherBatchIsNotTaken) {
+  json bench = timed(8, 1, "a.onnx", 0.4);
+  bench["result"]["models"][0]["batch"] = 1;
+  EXPECT_TRUE(std::isnan(summarize({made_record(bench)})[0].latency));
+  bench["result"]["models"][0]["batch"] = 8;
+  EXPECT_EQ(summarize({made_record(bench)})[0].latency, 0.4);
+}
+
 TEST(Models, LatenciesAreOfOneSetting) {
   const std::vector<Record> records = {made_record(timed(8, 2, "a.onnx", 0.4)), made_record(timed(1, 1, "a.onnx", 0.1)),
                                        made_record(timed(8, 2, "b.onnx", 0.2)),

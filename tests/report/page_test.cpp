@@ -61,6 +61,27 @@ TEST(LinePlot, OddValuesLeaveAPicture) {
   EXPECT_EQ(svg.find("<t>"), std::string::npos);
 }
 
+TEST(LinePlot, ValuesThatAreAlmostOneLeaveAPicture) {
+  for (const double value : {2e16, 1e308, -1e308, 0.0, 1e-300}) {
+    const std::string svg =
+        to_svg({.title = "t", .x = "x", .y = "y", .series = {{"a", {value, value}, {0.5, 0.6}}, {"b", {0}, {0.5}}}});
+    const std::string same = to_svg({.title = "t", .x = "x", .y = "y", .series = {{"a", {value}, {0.5}}}});
+    for (const std::string& text : {svg, same}) {
+      EXPECT_EQ(text.find("nan"), std::string::npos) << value;
+      EXPECT_EQ(text.find("inf"), std::string::npos) << value;
+    }
+  }
+  const auto ticks = round_ticks(2e16, 2e16, 5);
+  EXPECT_LT(ticks.front(), ticks.back());
+}
+
+TEST(LinePlot, PointsThatBelongToNoLineHaveMarksAlone) {
+  const std::string svg =
+      to_svg({.title = "t", .x = "x", .y = "y", .series = {{"a", {1, 2}, {1, 2}, false}}, .marks = false});
+  EXPECT_EQ(svg.find("class=\"line\""), std::string::npos);
+  EXPECT_NE(svg.find("class=\"mark\""), std::string::npos);
+}
+
 TEST(LinePlot, LongCurvesHaveNoMarks) {
   const auto marks = [](size_t points, bool wanted) {
     LineSeries series{.name = "a", .x = {}, .y = {}};
@@ -161,7 +182,7 @@ TEST(Records, AreFoundInDirectories) {
   fs::create_directories(runs / "prune-1");
   std::ofstream(runs / "bench-1" / kRecordFile) << kBench;
   std::ofstream(runs / "prune-1" / kRecordFile) << kPrune;
-  const auto records = read_records({runs.string(), (runs / "bench-1").string()});
+  const auto records = read_records({runs.string(), (runs / "bench-1").string(), (runs / ".").string()});
   ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(text_at(records[0].content, "command"), "prune");  // it was started first
   EXPECT_THROW(read_records({(runs / "none").string()}), Error);

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "pare/core/error.h"
 #include "support/builder.h"
 
 namespace pare {
@@ -55,6 +56,32 @@ TEST(CompareModels, TheSameModelHasNoDifference) {
   EXPECT_TRUE(all[0].ok());
   EXPECT_EQ(all[0].largest, 0);
   EXPECT_EQ(all[0].name, a.outputs[0].name);
+}
+
+TEST(CompareModels, ModelsThatCannotAgreeAreAFailedVerification) {
+  const Graph a = with_constant("Mul", 3);
+  TestGraph wider;
+  const Graph other_shape = wider.finish(wider.linear(wider.input("x", {1, 8}), 8, 4));
+  TestGraph two;
+  const std::string x = two.input("x", {1, 4});
+  const Graph other_inputs = two.finish(two.node("Add", {x, two.input("y", {1, 4})}));
+  Graph other_outputs = a;
+  other_outputs.outputs.push_back(a.outputs[0]);
+  for (const Graph& b : {other_shape, other_inputs, other_outputs}) {
+    try {
+      compare_models(a, b, Samples{{at::ones({1, 4}, at::kDouble)}}, {});
+      ADD_FAILURE() << "they were compared";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::verification) << error.what();
+    }
+  }
+  // A first model that does not take the inputs is another matter.
+  try {
+    compare_models(other_shape, a, Samples{{at::ones({1, 4}, at::kDouble)}}, {});
+    ADD_FAILURE() << "they were compared";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::shape) << error.what();
+  }
 }
 
 }  // namespace

@@ -50,13 +50,38 @@ TEST(Drift, NeedsALayerWithExtent) {
   EXPECT_NO_THROW(check_drift(build("lenet-5")));
 }
 
+// The compressed model as well: found out after a training it would be late.
+TEST(Drift, NeedsALayerWithExtentOfBoth) {
+  const Graph original = build("vgg9", {.width = 0.25, .classes = 2, .input = {3, 32, 32}}, 1);
+  const Graph flat = build("lenet-300-100", {.classes = 2, .input = {3, 32, 32}}, 1);
+  try {
+    attribution_drift(original, flat, some_images(1));
+    FAIL() << "a model without maps";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where(), "--attribution-drift") << error.what();
+  }
+}
+
+TEST(Drift, MapsOfTwoSizesAreComparedAtTheSizeOfTheImages) {
+  at::manual_seed(1);
+  const at::Tensor a = at::rand({2, 7, 7}), b = at::rand({2, 14, 14});
+  const auto found = map_similarity(a, b, 56, 56);
+  ASSERT_EQ(found.size(), 2u);
+  const at::Tensor large_a = resize_maps(a, 56, 56), large_b = resize_maps(b, 56, 56);
+  for (int64_t p = 0; p < 2; ++p) {
+    EXPECT_EQ(found[static_cast<size_t>(p)].cosine, map_cosine(large_a[p], large_b[p]));
+    EXPECT_EQ(found[static_cast<size_t>(p)].rank_correlation, map_rank_correlation(large_a[p], large_b[p]));
+    EXPECT_EQ(map_similarity(a, a.flip(2), 56, 56)[static_cast<size_t>(p)].cosine, map_cosine(a[p], a.flip(2)[p]));
+  }
+}
+
 TEST(Drift, AllZeroMapsAreCounted) {
   Graph dead = build("vgg9", {.width = 0.25, .classes = 2, .input = {3, 32, 32}}, 1);
   for (const char* name : {"features.16.weight", "features.16.bias"})
     dead.tensors.at(name) = at::zeros_like(dead.tensor(name));
   const AttributionDrift drift =
       attribution_drift(build("vgg9", {.width = 0.25, .classes = 2, .input = {3, 32, 32}}, 1), dead, some_images(3));
-  EXPECT_EQ(drift.zero_maps, 3);
+  EXPECT_EQ(drift.counts.zero, 3);
   EXPECT_EQ(drift.cosine.sum, 0);
 }
 

@@ -48,6 +48,40 @@ TEST(EvaluateMultiLabel, AgreesWithTheMetricsOfAllLogits) {
   EXPECT_THROW(evaluate({build("lenet-5", {.classes = 7})}, data), Error);
 }
 
+// Normalised images that are cast to integers are no images any more.
+TEST(EvaluateMultiLabel, RefusesAModelOfIntegers) {
+  Graph model = build("lenet-5", {.classes = 6}, 1);
+  const std::string input = model.inputs[0].name;
+  model.inputs[0].name = "pixels";
+  model.inputs[0].dtype = at::kByte;
+  model.nodes.insert(
+      model.nodes.begin(),
+      {.name = "cast", .op = "Cast", .inputs = {"pixels"}, .outputs = {input}, .attributes = {{"to", int64_t{1}}}});
+  try {
+    evaluate({model}, random_multi_label(4, 6));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.where(), "pixels");
+    EXPECT_NE(error.message().find("floating-point"), std::string::npos) << error.what();
+  }
+}
+
+TEST(CheckClasses, ComparesScoresWithClassesBeforeARun) {
+  const auto many = random_multi_label(2, 6);
+  EXPECT_NO_THROW(check_classes(build("lenet-5", {.classes = 6}), many));
+  EXPECT_THROW(check_classes(build("lenet-5", {.classes = 7}), many), Error);
+  Dataset one = many;
+  one.labels = at::zeros({2}, at::kLong);
+  EXPECT_NO_THROW(check_classes(build("lenet-5", {.classes = 7}), one)) << "more scores than classes";
+  try {
+    check_classes(build("lenet-300-100", {.classes = 3}), one);
+    FAIL() << "three scores for six classes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::shape);
+    EXPECT_NE(error.message().find("3 scores for an image, random has 6 classes"), std::string::npos) << error.what();
+  }
+}
+
 // A network that ends in probabilities has the loss and the threshold of the scores in front of them.
 TEST(EvaluateMultiLabel, TakesTheScoresInFrontOfProbabilities) {
   const auto data = random_multi_label(20, 6);

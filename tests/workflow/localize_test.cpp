@@ -93,6 +93,15 @@ TEST(Localize, NeedsMasksAndTheRightNumberOfClasses) {
   check_dataset(data);
   EXPECT_THROW(localize({build("vgg9-bn", {.classes = 5, .input = {3, 32, 32}})}, data), Error);
   EXPECT_THROW(localize({build("vgg9-bn", {.classes = 4})}, data), Error) << "another size";
+  for (const int64_t classes : {3, 5}) try {
+      const Graph odd = build("vgg9-bn", {.width = 0.5, .classes = classes, .input = {3, 32, 32}});
+      localize({two_models()[0], odd}, data, {.names = {"a.onnx", "b.onnx"}});
+      ADD_FAILURE() << classes;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), "b.onnx") << error.what();
+      EXPECT_NE(error.message().find(fmt::format("{} scores, squares has 4 classes", classes)), std::string::npos)
+          << error.what();
+    }
   data.masks = at::Tensor();
   EXPECT_THROW(localize(two_models(), data), Error);
 }
@@ -105,13 +114,16 @@ TEST(Explain, HandsOverPicturesInOrder) {
   EXPECT_EQ(input.classes[0].size(), 2u);
   EXPECT_TRUE(input.classes[5].empty());
   std::vector<Explanation> list;
-  explain(models[0], models, input, {}, [&](const Explanation& e) { list.push_back(e); });
+  const auto layers = explain(models[0], {{"itself", models[0]}, {"other", models[1]}}, input, {},
+                              [&](const Explanation& e) { list.push_back(e); });
+  EXPECT_EQ(layers.size(), 3u);
   ASSERT_EQ(list.size(), 11u);
   EXPECT_EQ(list[10].image, 5u);
   for (const auto& e : list) {
     EXPECT_EQ(e.picture.sizes(), at::IntArrayRef({3, 224, 4 * 224 + 24}));
     ASSERT_EQ(e.compared.size(), 2u);
-    const double itself = e.compared[0].cosine, other = e.compared[1].cosine;
+    const double itself = e.compared[0].similarity.cosine, other = e.compared[1].similarity.cosine;
+    EXPECT_EQ(e.compared[0].zero, e.zero);
     EXPECT_TRUE(std::isnan(itself) ? e.zero : itself > 1 - 1e-9);
     EXPECT_TRUE(std::isnan(other) ? e.zero : other >= 0 && other <= 1 + 1e-9);
     EXPECT_EQ(e.compared[0].score, e.score);
@@ -124,14 +136,58 @@ TEST(Explain, TakesImagesOfAnySizeAndColour) {
   write_png(wide, at::randint(256, {3, 50, 90}, at::kByte));
   const auto model = two_models()[0];
   const auto input = read_explain_input({gray, wide}, model, {}, {});
-  EXPECT_EQ(input.images.sizes(), at::IntArrayRef({2, 3, 32, 32}));
+  EXPECT_EQ(input.read(0, 2).images.sizes(), at::IntArrayRef({2, 3, 32, 32}));
   EXPECT_EQ(input.mean.size(), 3u);
   std::vector<at::Tensor> pictures;
   explain(model, {}, input, {.method = "ig", .steps = 3}, [&](const Explanation& e) { pictures.push_back(e.picture); });
   ASSERT_EQ(pictures.size(), 2u);
   EXPECT_EQ(pictures[1].sizes(), at::IntArrayRef({3, 100, 2 * 180 + 8}));
-  EXPECT_EQ(read_explain_input({wide}, build("lenet-5"), {}, {}).images.sizes(), at::IntArrayRef({1, 1, 28, 28}));
+  const auto turned = read_explain_input({wide}, build("lenet-5"), {0}, {1});
+  const at::Tensor decoded = read_image(wide, {.color = ImageColor::gray});
+  EXPECT_EQ(turned.image, (std::vector<int64_t>{1, 28, 28}));
+  EXPECT_TRUE(turned.read(0, 1).images[0].mul(255).round().equal(resize_bilinear(decoded, 28, 28).to(at::kFloat)));
   EXPECT_THROW(read_explain_input({"/nowhere.png"}, model, {}, {}), Error);
+}
+
+TEST(Explain, ShowsLargePicturesSmaller) {
+  const std::string path = testing::TempDir() + "/explain_large.png";
+  write_png(path, at::zeros({3, 30, 3000}, at::kByte));
+  const auto input = read_explain_input({path}, two_models()[0], {}, {});
+  EXPECT_EQ(input.read(0, 1).pictures[0].sizes(), at::IntArrayRef({3, 10, 1024}));
+}
+
+TEST(Explain, MapsThatSayNothingAreTold) {
+  Dataset data = squares();
+  check_dataset(data);
+  for (const float value : {0.0F, NAN}) {
+    Graph model = two_models()[0];
+    const std::string head = model.nodes.back().inputs.at(1);
+    model.tensors.at(head) = at::full_like(model.tensor(head), value);
+    for (const char* method : {"gradcam", "lrp"})
+      explain(model, {{"itself", model}}, make_explain_input(data, 1), {.method = method}, [&](const Explanation& e) {
+        EXPECT_EQ(e.zero, value == 0);
+        EXPECT_EQ(e.nan, std::isnan(value));
+        EXPECT_EQ(e.compared.at(0).zero, e.zero);
+        EXPECT_EQ(e.compared[0].nan, e.nan);
+        EXPECT_EQ(e.conservation_error.has_value(), std::string(method) == "lrp");
+        EXPECT_EQ(e.nan, std::isnan(e.conservation_error.value_or(e.nan ? NAN : 0)));
+      });
+  }
+}
+
+TEST(Explain, ALayerThatTheScoresDoNotDependOnIsNotUnknown) {
+  Graph model = two_models()[0];
+  Node aside = model.nodes.front();
+  aside.name = "aside";
+  aside.outputs = {"aside"};
+  model.nodes.insert(model.nodes.begin() + 1, aside);
+  model.outputs.push_back({.name = "aside", .dtype = at::kFloat});
+  try {
+    const Attributor attributor(model, {.layer = "aside"});
+    FAIL() << "a layer beside";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the scores do not depend on it");
+  }
 }
 
 TEST(Explain, ClassesHaveTheNamesOfTheModel) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "pare/core/error.h"
@@ -28,7 +29,7 @@ Graph model() { return build("vgg9-bn", {.width = 0.25, .classes = 3, .input = {
 
 TEST(Roar, PixelsAreOrderedByTheLargestMapOfTheLabels) {
   const Dataset data = labelled(3, true);
-  const at::Tensor order = pixel_order(model(), data, {});
+  const at::Tensor order = pixel_order(model(), data, {}).places;
   const Attributor attributor(model(), {});
   const std::vector<std::vector<int64_t>> classes = {{0, 2}, {0}, {1}};  // the second has no label
   for (int64_t n = 0; n < 3; ++n) {
@@ -65,6 +66,42 @@ TEST(Roar, TheFirstPixelsBecomeTheMeanColour) {
                   i < 76 ? color[c].item<int>() : data.images[n][c][p / 16][p % 16].item<int>());
     }
   EXPECT_TRUE(fill.without(data, order, 0.001).images.equal(data.images));
+}
+
+// More images than are worked on at once.
+TEST(Roar, PiecesMakeNoDifference) {
+  const Dataset data = labelled(70, false);
+  const at::Tensor order = pixel_order(model(), data, {}).places, later = order.slice(0, 64, 70);
+  EXPECT_EQ(order.scalar_type(), at::kInt);
+  Dataset last = data;
+  last.images = data.images.slice(0, 64, 70).contiguous();
+  last.labels = data.labels.slice(0, 64, 70).contiguous();
+  EXPECT_TRUE(pixel_order(model(), last, {}).places.equal(later));
+  const PixelFill fill("mean", data);
+  const Dataset rest = fill.without(data, order, 0.5);
+  EXPECT_TRUE(rest.images.slice(0, 64, 70).equal(fill.without(last, later, 0.5).images));
+  EXPECT_TRUE(rest.labels.equal(data.labels));
+}
+
+// The model with every weight of its last layer set to a value.
+Graph with_head(float value) {
+  Graph graph = model();
+  const std::string head = graph.nodes.back().inputs.at(1);
+  graph.tensors.at(head) = at::full_like(graph.tensor(head), value);
+  return graph;
+}
+
+TEST(Roar, MapsThatSayNothingAreCounted) {
+  const Dataset data = labelled(3, false);
+  const MapCounts usual = pixel_order(model(), data, {}).counts;
+  EXPECT_EQ(usual.maps, 3);
+  EXPECT_EQ(usual.nan, 0);
+  const RoarData of{data, data, {}};
+  const MapCounts zero = ranking_by(with_head(0), of, {}).counts, nan = ranking_by(with_head(NAN), of, {}).counts;
+  EXPECT_EQ(zero.maps, 6);
+  EXPECT_EQ(zero.zero, 6);
+  EXPECT_EQ(nan.nan, 6);
+  EXPECT_EQ(nan.zero, 0);
 }
 
 TEST(Roar, HolesAreFilledFromAroundThem) {
@@ -169,6 +206,18 @@ TEST(Roar, HasACurveForEachModelAndARandomOne) {
   EXPECT_EQ(result.curves[0].values("top1").size(), 2u);
   options.levels = {1.5};
   EXPECT_THROW(roar({{"one", model()}}, {data, data, classifier}, options, trainer), Error);
+  options.levels = {0.5};
+  trainings = 0;
+  const Graph narrow = build("vgg9-bn", {.width = 0.25, .classes = 2, .input = {3, 16, 16}}, 4);
+  const Graph large = build("vgg9-bn", {.width = 0.25, .classes = 3, .input = {3, 32, 32}}, 4);
+  const Graph flat = build("lenet-300-100", {.classes = 3, .input = {3, 16, 16}}, 4);
+  for (const Graph& odd : {narrow, large, flat}) try {
+      roar({{"one", model()}, {"odd", odd}}, {data, data, classifier}, options, trainer);
+      ADD_FAILURE() << "it does not fit";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), "odd") << error.what();
+    }
+  EXPECT_EQ(trainings, 0) << "found out before";
 }
 
 }  // namespace

@@ -66,4 +66,11 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
 
 ModelCost cost_of(const Graph& graph) { return cost_of(graph, infer_shapes(graph)); }
 
+int64_t batch_of(const Graph& graph, int64_t batch) {
+  if (graph.inputs.empty() || !graph.inputs.front().dims) return batch;
+  const auto& dims = *graph.inputs.front().dims;
+  if (dims.empty() || (dims.size() == 1 && dims[0].fixed())) return 1;
+  return dims[0].fixed() ? std::max<int64_t>(dims[0].size, 1) : batch;
+}
+
 }  // namespace pare

@@ -21,7 +21,7 @@ struct NodeCost {
 struct ModelCost {
   int64_t parameters = 0;  // elements of floating-point tensors, running statistics not counted
   int64_t statistics = 0;  // running means and variances
-  int64_t macs = 0;        // for one sample
+  int64_t macs = 0;        // for one sample, or all of a batch that the file fixes
   int64_t flops = 0;
   int64_t bytes = 0;     // of all tensors
   bool complete = true;  // false when some node's shapes are not known, so that MACs are a lower bound
@@ -30,5 +30,9 @@ struct ModelCost {
 
 ModelCost cost_of(const Graph& graph, const Shapes& shapes);
 ModelCost cost_of(const Graph& graph);  // with shapes for a batch of one
+
+// Samples in one run: the first extent of the first input where that is fixed, else `batch`. An input of fewer than two
+// axes is one sample.
+int64_t batch_of(const Graph& graph, int64_t batch = 1);
 
 }  // namespace pare

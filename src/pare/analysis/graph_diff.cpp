@@ -159,6 +159,27 @@ void compare_nodes(const Graph& a, const Graph& b, const Wiring& wiring, NodeDif
   if (!diff.what.empty()) diff.change = NodeChange::changed;
 }
 
+// "float32 ?x3x32x32": an extent that is not fixed is open, by whatever name.
+std::string input_type(const ValueInfo& input) {
+  std::string extents = input.dims ? "" : "?";
+  if (input.dims)
+    for (const Dim& dim : *input.dims)
+      extents += (extents.empty() ? "" : "x") + (dim.fixed() && !dim.assumed ? std::to_string(dim.size) : "?");
+  std::string type = to_string(TensorType{input.dtype, {}});
+  return type.substr(0, type.find(' ')) + " " + extents;
+}
+
+// Names may differ: exporters choose them.
+std::vector<InputDiff> changed_inputs(const Graph& a, const Graph& b) {
+  std::vector<InputDiff> changed;
+  for (size_t i = 0; i < std::max(a.inputs.size(), b.inputs.size()); ++i) {
+    const auto type = [&](const Graph& graph) { return i < graph.inputs.size() ? input_type(graph.inputs[i]) : "-"; };
+    if (type(a) == type(b)) continue;
+    changed.push_back({i < a.inputs.size() ? a.inputs[i].name : b.inputs[i].name, type(a), type(b)});
+  }
+  return changed;
+}
+
 }  // namespace
 
 std::string_view to_string(NodeChange change) {
@@ -195,6 +216,7 @@ GraphDiff diff_graphs(const Graph& a, const Graph& b) {
       compare_nodes(a, b, wiring, diff);
     result.nodes.push_back(std::move(diff));
   }
+  result.inputs = changed_inputs(a, b);
   return result;
 }
 

@@ -38,8 +38,16 @@ struct NodeDiff {
   double weight_distance = std::numeric_limits<double>::quiet_NaN();
 };
 
+// A graph input of another type or extents, on both sides: "float32 ?x3x32x32"; "-" where there is none.
+struct InputDiff {
+  std::string name;
+  std::string a;
+  std::string b;
+};
+
 struct GraphDiff {
   std::vector<NodeDiff> nodes;
+  std::vector<InputDiff> inputs;  // those that changed
   size_t count(NodeChange change) const;
 };
 

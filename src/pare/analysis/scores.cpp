@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "pare/core/error.h"
 
@@ -32,8 +33,19 @@ std::string score_value(const Graph& graph) {
   return output;
 }
 
+Graph scores_only(Graph graph) {
+  const std::string scores = score_value(graph);
+  graph.outputs.resize(1);
+  graph.outputs[0].name = scores;
+  return remove_unused(std::move(graph));
+}
+
 at::Tensor score_rows(const at::Tensor& scores) {
   if (scores.dim() == 0) throw Error(ErrorKind::shape, "scores", "are a single number, expected a row for each image");
+  for (int64_t axis = 2; axis < scores.dim(); ++axis)
+    if (scores.size(axis) != 1)
+      throw Error(ErrorKind::shape, "scores", "are {} for each image, expected one row of classes",
+                  fmt::join(scores.sizes().slice(1), "x"));
   return scores.dim() == 1 ? scores.unsqueeze(1) : scores.flatten(1);
 }
 

@@ -14,7 +14,11 @@ namespace pare {
 // output.
 std::string score_value(const Graph& graph);
 
-// [N, K]: a row for each image, of one score where a network has only one. Error{shape} for a single number.
+// The graph with one output, the scores, and nothing that they do not need.
+Graph scores_only(Graph graph);
+
+// [N, K]: a row for each image, of one score where a network has only one. Error{shape} for a single number and for
+// scores at several places of an image.
 at::Tensor score_rows(const at::Tensor& scores);
 
 }  // namespace pare

@@ -64,12 +64,7 @@ std::vector<std::string> values_behind(const Graph& graph, const std::string& va
   return {needed.begin(), needed.end()};
 }
 
-// The rows of a value that has one for each image; other values are shared by all.
-at::Tensor of_pairs(const at::Tensor& value, const at::Tensor& images, const at::Tensor& rows) {
-  return value.dim() > 0 && value.size(0) == images.size(0) ? value.index_select(0, rows) : value;
-}
-
-// Attributions of equally many pairs in one, of which the first `pairs` are kept.
+// Attributions of several pieces in one, of which the first `pairs` are kept.
 Attribution joined(const std::vector<Attribution>& pieces, int64_t pairs) {
   Attribution out;
   for (const auto field : {&Attribution::maps, &Attribution::scores, &Attribution::classes, &Attribution::relevance,
@@ -114,13 +109,13 @@ double Attribution::mean_error() const {
 
 namespace {
 
-// A walk holds all values of every pair, their relevance, and copies of some.
-int64_t pairs_in_memory(const Graph& graph) {
-  constexpr int64_t kBytes = int64_t{2} << 30, kCopies = 3;
+// All values of every pair are held, their gradients or relevance, and copies of some.
+int64_t pairs_in_memory(const Graph& graph, int64_t memory) {
+  constexpr int64_t kCopies = 3;
   int64_t bytes = 1;
   for (const auto& [value, type] : infer_shapes(graph, {.batch = 1, .open = 224}).types)
     if (!graph.is_constant(value)) bytes += kCopies * type.count() * static_cast<int64_t>(at::elementSize(type.dtype));
-  return std::max<int64_t>(kBytes / bytes, 1);
+  return std::max<int64_t>(memory / bytes, 1);
 }
 
 std::vector<std::string> layers_named(const AttributionOptions& options) {
@@ -138,6 +133,8 @@ struct Attributor::State {
     if (std::find(names.begin(), names.end(), options.method) == names.end())
       throw Error(ErrorKind::usage, "method", "unknown method '{}', expected one of {}", options.method,
                   fmt::join(names, ", "));
+    const auto& dims = graph.inputs[0].dims;
+    if (dims && !dims->empty() && (*dims)[0].fixed()) fixed_batch = (*dims)[0].size;
     const bool at_layer = cam || options.method.ends_with("ebp");
     layer = !options.layer.empty() ? find_value(graph, options.layer)
             : at_layer             ? last_spatial_activation(graph)
@@ -151,13 +148,13 @@ struct Attributor::State {
       Cut cut = cut_behind(graph, layer);
       front.emplace(for_inference(cut.front));
       back.emplace(std::move(cut.back));
+      takes_rows = cut.boundary.size() == 1;
     } else {
       whole.emplace(graph);
+      most_pairs = pairs_in_memory(graph, options.memory);
+      takes_rows = !walks(options.method);
     }
-    if (walks(options.method)) {
-      walked = values_behind(graph, layer);
-      most_pairs = pairs_in_memory(graph);
-    }
+    if (walks(options.method)) walked = values_behind(graph, layer);
   }
 
   // Only the part behind the layer is differentiated.
@@ -171,7 +168,7 @@ struct Attributor::State {
     if (rows.defined()) {  // the scores of all images, then the pairs
       const at::NoGradGuard no_grad;
       out.scores = score_rows(back->run(boundary).outputs.at(0));
-      for (auto& value : boundary) value = of_pairs(value, images, rows);
+      boundary[0] = boundary[0].index_select(0, rows);
     }
     const at::AutoGradMode recording(true);
     const at::Tensor A = boundary[0].contiguous().detach().requires_grad_();
@@ -210,22 +207,18 @@ struct Attributor::State {
     return out;
   }
 
-  Attribution explain_by_walk(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
+  Attribution explain_by_walk(const at::Tensor& images, const at::Tensor& classes,
                               const std::vector<int64_t>& picture) const {
     const at::NoGradGuard no_grad;
     RunResult run = whole->run({&images, 1}, {.taps = walked});
     run.tapped[graph.inputs[0].name] = images;
     Attribution out;
     out.scores = score_rows(run.outputs.at(0));
-    if (rows.defined())
-      for (auto& [name, value] : run.tapped) value = of_pairs(value, images, rows);
-    const at::Tensor scores = rows.defined() ? run.outputs[0].index_select(0, rows) : run.outputs[0];
-    const at::Tensor pair_scores = score_rows(scores);
-    out.classes = classes.defined() ? classes : top_classes(pair_scores);
-    const at::Tensor score = class_scores(pair_scores, out.classes);
-    const at::Tensor one = at::zeros_like(pair_scores).scatter(1, out.classes.unsqueeze(1), 1.0);
+    out.classes = classes.defined() ? classes : top_classes(out.scores);
+    const at::Tensor score = class_scores(out.scores, out.classes);
+    const at::Tensor one = at::zeros_like(out.scores).scatter(1, out.classes.unsqueeze(1), 1.0);
     const auto walk = [&](const at::Tensor& start, const LinearRule& rule) {
-      return walk_back(graph, run.tapped, start.reshape(scores.sizes()), layer, rule);
+      return walk_back(graph, run.tapped, start.reshape(run.outputs[0].sizes()), layer, rule);
     };
     Walked walked_to;
     Collapse how = Collapse::sum;
@@ -263,43 +256,49 @@ struct Attributor::State {
     return out;
   }
 
+  // `rows` only where takes_rows.
   Attribution explain(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
                       const std::vector<int64_t>& picture) const {
     if (cam) return explain_by_cam(images, rows, classes);
-    if (walks(options.method)) return explain_by_walk(images, rows, classes, picture);
+    if (walks(options.method)) return explain_by_walk(images, classes, picture);
     const at::Tensor x = rows.defined() ? images.index_select(0, rows) : images;
     return explain_by_gradient(images, x, rows, classes, picture);
   }
 
-  // The graph runs on `batch` images and no other number (it may hold a Reshape to [1, -1]), or more do not fit into
-  // memory. Pairs go in pieces of that many, each with its own image; image 0 and class 0 fill the last.
+  // Pairs in pieces of `batch`, each pair with its own image. A graph of a fixed batch runs on so many and no other
+  // number (it may hold a Reshape to [1, -1]): image 0 and class 0 fill the last piece.
   Attribution explain_in_pieces(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
                                 const std::vector<int64_t>& picture, int64_t batch) const {
     const at::Tensor pairs = rows.defined() ? rows : at::arange(images.size(0), at::kLong);
-    const int64_t count = pairs.size(0), full = std::max<int64_t>((count + batch - 1) / batch, 1) * batch;
+    const int64_t count = pairs.size(0);
     if (classes.defined() && classes.numel() != count)
       throw Error(ErrorKind::shape, "attribution", "{} classes for {} pairs", classes.numel(), count);
+    const int64_t full = filled(std::max<int64_t>(count, 1));
     const auto piece_of = [&](const at::Tensor& list, int64_t begin) {
-      return list.defined() ? at::constant_pad_nd(list, {0, full - count}).narrow(0, begin, batch) : list;
+      return list.defined() ? at::constant_pad_nd(list, {0, full - count}).slice(0, begin, begin + batch) : list;
     };
     std::vector<Attribution> pieces;
     for (int64_t begin = 0; begin < full; begin += batch)
       pieces.push_back(explain(images.index_select(0, piece_of(pairs, begin)), {}, piece_of(classes, begin), picture));
     Attribution out = joined(pieces, count);
-    if (rows.defined()) out.scores = scores_by_image(images, rows, out.scores, batch);
+    if (rows.defined()) out.scores = scores_by_image(images, rows, out.scores);
     return out;
   }
 
+  // The smallest number of images, not below `count`, that whole batches have.
+  int64_t filled(int64_t count) const {
+    return fixed_batch > 0 ? (count + fixed_batch - 1) / fixed_batch * fixed_batch : count;
+  }
+
   // [N, K] out of the scores of pairs; an image without a pair is run for its own.
-  at::Tensor scores_by_image(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& pair_scores,
-                             int64_t batch) const {
+  at::Tensor scores_by_image(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& pair_scores) const {
     const at::NoGradGuard no_grad;
     const at::Tensor scores = at::zeros({images.size(0), pair_scores.size(1)}, pair_scores.options());
     const at::Tensor known = at::zeros({images.size(0)}, at::kBool).index_fill(0, rows, true);
     scores.index_copy_(0, rows, pair_scores);
     for (int64_t n = 0; n < images.size(0); ++n)
       if (!known[n].item<bool>())
-        scores[n].copy_(scores_of(images.index_select(0, at::full({batch}, n, at::kLong)))[0]);
+        scores[n].copy_(scores_of(images.index_select(0, at::full({filled(1)}, n, at::kLong)))[0]);
     return scores;
   }
 
@@ -319,7 +318,9 @@ struct Attributor::State {
   std::optional<CamKind> cam;
   std::string layer;
   std::vector<std::string> walked;  // values that a walk to the layer needs
-  int64_t most_pairs = 0;           // that it takes at once; 0: any number
+  int64_t fixed_batch = 0;          // that the graph runs on; 0: any number
+  int64_t most_pairs = 0;           // that fit into memory; 0: any number
+  bool takes_rows = false;          // images run once for all their pairs: what pairs share has a row for each image
   std::optional<Program> whole, front, back;
 };
 
@@ -337,12 +338,13 @@ Attribution Attributor::explain(const at::Tensor& images, const at::Tensor& rows
   if (input.scalar_type() != state_->graph.inputs[0].dtype) input = input.to(state_->graph.inputs[0].dtype);
   std::vector<int64_t> picture = {1, 1, input.numel() / std::max<int64_t>(input.size(0), 1)};
   if (images.dim() == 4) picture = {images.size(1), images.size(2), images.size(3)};
-  int64_t batch = dims && !dims->empty() ? (*dims)[0].size : -1;  // −1: any
-  const int64_t pairs = rows.defined() ? rows.size(0) : input.size(0), most = state_->most_pairs;
-  if (batch < 1 && most > 0 && pairs > most) batch = most;
-  const bool fits = batch < 1 || input.size(0) == 0 || (!rows.defined() && input.size(0) == batch);
-  return fits ? state_->explain(input, rows, classes, picture)
-              : state_->explain_in_pieces(input, rows, classes, picture, batch);
+  const int64_t pairs = rows.defined() ? rows.size(0) : input.size(0);
+  const int64_t fixed = state_->fixed_batch, most = state_->most_pairs;
+  const int64_t batch = fixed > 0 ? fixed : std::max<int64_t>(most > 0 ? std::min(pairs, most) : pairs, 1);
+  const bool at_once = fixed > 0 ? pairs == fixed : pairs <= batch;
+  const bool whole = at_once && (!rows.defined() || (fixed == 0 && state_->takes_rows));
+  return whole || input.size(0) == 0 ? state_->explain(input, rows, classes, picture)
+                                     : state_->explain_in_pieces(input, rows, classes, picture, batch);
 }
 
 at::Tensor resize_maps(const at::Tensor& maps, int64_t height, int64_t width) {

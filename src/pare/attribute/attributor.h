@@ -22,12 +22,13 @@ namespace pare {
 
 struct AttributionOptions {
   std::string method = "gradcam";
-  std::string layer;                 // empty: the last spatial activation for layer methods, else the input
-  std::string lrp = "alpha1-beta0";  // preset of lrp.h
-  int64_t steps = 20;                // ig
-  int64_t samples = 16;              // smoothgrad
-  double noise = 0.15;               // smoothgrad
-  uint64_t seed = 0;                 // smoothgrad
+  std::string layer;                  // empty: the last spatial activation for layer methods, else the input
+  std::string lrp = "alpha1-beta0";   // preset of lrp.h
+  int64_t steps = 20;                 // ig
+  int64_t samples = 16;               // smoothgrad
+  double noise = 0.15;                // smoothgrad
+  uint64_t seed = 0;                  // smoothgrad
+  int64_t memory = int64_t{2} << 30;  // bytes that the values of pairs explained at once may take; not of CAMs
 
   void describe(OptionVisitor& options);
 };

@@ -21,7 +21,8 @@ at::Tensor class_activation_map(const at::Tensor& A, const at::Tensor& g, CamKin
     }
     map = at::einsum("nk,nkhw->nhw", {a.sum({2, 3}), A});
   }
-  return rectify ? map.clamp_min(0) : map;
+  // Not clamp_min, which lets a gradient through at 0: a map that is all zero has none.
+  return rectify ? at::relu(map) : map;
 }
 
 }  // namespace pare

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "pare/analysis/scores.h"
@@ -22,44 +23,49 @@ bool is_spatial(const TensorType* type) {
   return type != nullptr && type->rank() == 4 && at::isFloatingType(type->dtype) && type->dims[2] * type->dims[3] > 1;
 }
 
-// The outputs of nodes that depend on the graph's input and that the scores depend on, in order.
-std::vector<const Node*> nodes_on_the_way(const Graph& graph) {
-  std::set<std::string> made = {graph.inputs.at(0).name};
-  std::vector<const Node*> way;
-  for (const auto& node : graph.nodes) {
-    const bool reads =
-        std::any_of(node.inputs.begin(), node.inputs.end(), [&](const auto& i) { return made.contains(i); });
-    if (!reads) continue;
-    made.insert(node.outputs.begin(), node.outputs.end());
-    way.push_back(&node);
-  }
-  return way;
+// A spatial value on the way from the image to the scores.
+struct Place {
+  std::string value;
+  bool activation = false;
+  bool alone = false;  // everything on the way passes through it
+};
+
+// What the node reads of the image's content; extents are none of it.
+std::vector<std::string> content_read(const Node& node, const std::set<std::string>& content) {
+  std::vector<std::string> read;
+  if (node.op == "Shape" || node.op == "Size") return read;
+  for (const auto* names : {&node.inputs, &node.captures})
+    for (const auto& name : *names)
+      if (content.contains(name)) read.push_back(name);
+  return read;
 }
 
-// x · sigmoid(x) and x · clip(x + 3) / 6 are activations whose last node is the product.
-std::string with_product(const Graph& graph, const Node& node) {
-  if (node.op != "Sigmoid" && node.op != "HardSigmoid" && node.op != "Clip") return node.outputs[0];
-  std::string gate = node.outputs[0];
-  for (const auto& reader : graph.nodes) {
-    const auto at = std::find(reader.inputs.begin(), reader.inputs.end(), gate);
-    if (at == reader.inputs.end() || (reader.op != "Mul" && reader.op != "Div")) continue;
-    const std::string& other = reader.inputs.at(at == reader.inputs.begin() ? 1 : 0);
-    if (graph.is_constant(other))
-      gate = reader.outputs[0];
-    else if (reader.op == "Mul")
-      return reader.outputs[0];
-  }
-  return node.outputs[0];
-}
-
-std::string last_spatial(const Graph& graph, bool activation) {
+// In the order of the nodes.
+std::vector<Place> spatial_places(const Graph& original) {
+  const Graph graph = scores_only(original);
   // Networks that take images of any size have the layers they have at a usual one.
   const Shapes shapes = infer_shapes(graph, {.batch = 1, .open = 224});
-  const auto way = nodes_on_the_way(graph);
-  for (auto node = way.rbegin(); node != way.rend(); ++node)
-    if ((!activation || kActivations.contains((*node)->op)) && is_spatial(shapes.find((*node)->outputs.at(0))))
-      return activation ? with_product(graph, **node) : (*node)->outputs[0];
-  return "";
+  std::set<std::string> content = {graph.inputs.at(0).name};
+  std::map<std::string, size_t> last_read;  // of what depends on the image's content
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto read = content_read(graph.nodes[i], content);
+    if (read.empty()) continue;
+    for (const auto& name : read) last_read[name] = i;
+    content.insert(graph.nodes[i].outputs.begin(), graph.nodes[i].outputs.end());
+  }
+  for (const auto& output : graph.outputs) last_read[output.name] = graph.nodes.size();
+  std::vector<Place> places;
+  std::set<std::string> open = {graph.inputs[0].name};  // made, and still to be read
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (const auto& output : node.outputs)
+      if (last_read.contains(output) && content.contains(output)) open.insert(output);
+    std::erase_if(open, [&](const auto& name) { return last_read[name] <= i; });
+    const std::string& value = node.outputs.at(0);
+    if (open.contains(value) && is_spatial(shapes.find(value)))
+      places.push_back({value, kActivations.contains(node.op), open.size() == 1});
+  }
+  return places;
 }
 
 }  // namespace
@@ -72,21 +78,32 @@ Graph explained_graph(const Graph& original, const std::vector<std::string>& obs
   // Outputs are not folded away.
   for (const auto& name : observed)
     graph.outputs.push_back({.name = find_value(original, name), .dtype = original.inputs[0].dtype});
-  graph = fold_batch_norm(graph);
-  graph.outputs.at(0).name = score_value(graph);
-  graph.outputs.resize(1);
-  return remove_unused(std::move(graph));
+  graph = scores_only(fold_batch_norm(graph));
+  const auto made = usage_of(graph).producer;
+  for (const auto& name : observed)
+    if (const std::string value = find_value(original, name); value != original.inputs[0].name && !made.contains(value))
+      throw Error(ErrorKind::usage, name, "the scores do not depend on it");
+  return graph;
 }
 
+// Where an activation is one branch of several, as before a Concat, in a residual block without one behind its sum, or
+// in x · sigmoid(x), the branches' join takes its place.
 std::string last_spatial_activation(const Graph& graph) {
-  const std::string found = last_spatial(graph, true);
-  return found.empty() ? last_spatial_value(graph) : found;
+  const auto places = spatial_places(graph);
+  const auto last = std::find_if(places.rbegin(), places.rend(), [](const Place& place) { return place.activation; });
+  if (last == places.rend()) return last_spatial_value(graph);
+  const auto join = std::find_if(last.base() - 1, places.end(), [](const Place& place) { return place.alone; });
+  if (join != places.end()) return join->value;
+  const auto whole = std::find_if(last, places.rend(), [](const Place& p) { return p.activation && p.alone; });
+  return whole != places.rend() ? whole->value : last_spatial_value(graph);
 }
 
 std::string last_spatial_value(const Graph& graph) {
-  std::string found = last_spatial(graph, false);
-  if (found.empty()) throw Error(ErrorKind::shape, graph.name, "no layer has a spatial extent to take a map at");
-  return found;
+  const auto places = spatial_places(graph);
+  const auto found = std::find_if(places.rbegin(), places.rend(), [](const Place& place) { return place.alone; });
+  if (found != places.rend()) return found->value;
+  throw Error(ErrorKind::shape, graph.name, "no layer {} to take a map at",
+              places.empty() ? "has a spatial extent" : "that everything passes through has a spatial extent");
 }
 
 std::string find_value(const Graph& graph, const std::string& name) {

@@ -14,13 +14,15 @@ namespace pare {
 
 // The graph with batch norms folded and one output: the scores in front of a final Softmax, LogSoftmax or Sigmoid. The
 // values that `observed` names, as find_value() takes them, stay what they are: no norm is folded into them.
-// Error{shape} when it has not exactly one input. The function of what is kept is unchanged.
+// Error{shape} when it has not exactly one input, Error{usage} when the scores do not depend on such a value. The
+// function of what is kept is unchanged.
 Graph explained_graph(const Graph& graph, const std::vector<std::string>& observed = {});
 
-// The value of the last activation on the way to the scores that still has a spatial extent (height or width above 1);
-// without one, the last such value of any other layer. Error{shape} when there is none.
+// The value of the last activation on the way to the scores that still has a spatial extent (height or width above 1).
+// Where it is one of several branches, that of their join; where that has no extent, of the last activation that all
+// pass through; without any, the last such value of any other layer. Error{shape} when there is none.
 std::string last_spatial_activation(const Graph& graph);
-// The last value with a spatial extent of all, pools included: where compression matches maps.
+// The last value with a spatial extent that everything passes through, pools included: where compression matches maps.
 std::string last_spatial_value(const Graph& graph);
 
 // A value by its own name or by its node's; "input" is the graph's input. Error{usage} when there is none.

@@ -63,7 +63,7 @@ at::Tensor smooth_gradient(const Program& program, const at::Tensor& x, const at
   const at::Tensor deviation = options.noise * per_image(flat.amax(1) - flat.amin(1), x);
   at::Tensor mean = at::zeros_like(x);
   for (int64_t i = 0; i < options.samples; ++i) {
-    const at::Tensor noise = at::randn(x.sizes(), generator, x.options());
+    const at::Tensor noise = at::randn(x.sizes().slice(1), generator, x.options());
     mean = mean + input_gradient(program, x + deviation * noise, classes) / static_cast<double>(options.samples);
   }
   return mean;

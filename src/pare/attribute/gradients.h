@@ -4,7 +4,8 @@
 //   input_x_gradient    x ∘ dz_c/dx
 //   integrated          (x − x₀) ∘ ∫₀¹ dz_c/dx (x₀ + t (x − x₀)) dt, by Gauss and Legendre's rule: with n nodes exact
 //                       where z_c is a polynomial of degree 2n along the way             Sundararajan et al. 2017
-//   smooth              the mean gradient of noisy copies of x                           Smilkov et al. 2017
+//   smooth              the mean gradient of noisy copies of x, all images with the same noise, so that none depends
+//                       on those beside it                                               Smilkov et al. 2017
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -27,6 +27,7 @@ const Names kMoved = {"Flatten",      "Reshape",      "Squeeze", "Unsqueeze", "T
                       "Pad",          "Concat",       "Split",   "Expand",    "Tile",      "Gather",
                       "DepthToSpace", "SpaceToDepth", "MaxPool", "Max",       "ReduceMax", "GlobalMaxPool"};
 const Names kGates = {"Sigmoid", "HardSigmoid", "Softmax", "Clip"};
+const Names kReshaped = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Identity"};
 const Names kCounts = {"Shape", "ConstantOfShape"};  // made of extents alone: relevance ends there
 
 at::Tensor evaluate_node(const Node& node, const std::vector<at::Tensor>& inputs) {
@@ -150,12 +151,13 @@ class RelevanceWalk {
     add(node, gated_by_first ? 1 : 0, R);
   }
 
-  // The operator of the gate that makes the value, multiplied by constants or not; empty where it is none.
+  // The operator of the gate that makes the value, reshaped and multiplied by constants or not; empty where it is none.
   std::string gate(const std::string& name) const {
     const auto made = usage_.producer.find(name);
     if (made == usage_.producer.end()) return "";
     const Node& node = graph_.nodes[made->second];
     if (kGates.contains(node.op)) return node.op;
+    if (kReshaped.contains(node.op)) return gate(node.inputs[0]);
     const auto from = computed_inputs(node);
     return kScales.contains(node.op) && from.size() == 1 ? gate(node.inputs[from[0]]) : "";
   }

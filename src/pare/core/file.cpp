@@ -96,4 +96,11 @@ void check_writable(const fs::path& path, bool force) {
     throw Error(ErrorKind::usage, path.string(), "exists already; --force overwrites it");
 }
 
+void make_directory(const fs::path& path) {
+  std::error_code failed;
+  fs::create_directories(path, failed);
+  if (failed) throw Error(ErrorKind::file, path.string(), "the directory cannot be made: {}", failed.message());
+  if (::access(path.c_str(), W_OK) != 0) throw Error(ErrorKind::file, path.string(), "the directory is not writable");
+}
+
 }  // namespace pare

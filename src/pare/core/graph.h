@@ -52,6 +52,7 @@ struct Node {
 struct Dim {
   int64_t size = -1;
   std::string symbol;
+  bool assumed = false;  // it is open, and the size is what analyses and runs take it for: not written
   bool fixed() const { return size >= 0; }
   bool operator==(const Dim&) const = default;
 };

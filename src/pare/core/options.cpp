@@ -1,6 +1,11 @@
 #include "pare/core/options.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "pare/core/error.h"
 
 namespace pare {
 
@@ -31,6 +36,128 @@ void JsonWriter::positional(const std::string& name, std::string& value, const s
 void JsonWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
                             bool /*required*/) {
   (*json_)[name] = values;
+}
+
+namespace {
+
+// Each sets `value` if what was found is of its type.
+bool take(const nlohmann::json& found, bool& value) {
+  if (!found.is_boolean()) return false;
+  value = found.get<bool>();
+  return true;
+}
+
+bool take(const nlohmann::json& found, int64_t& value) {
+  const bool too_large = found.is_number_unsigned() && found.get<uint64_t>() > std::numeric_limits<int64_t>::max();
+  if (!found.is_number_integer() || too_large) return false;
+  value = found.get<int64_t>();
+  return true;
+}
+
+bool take(const nlohmann::json& found, double& value) {
+  if (!found.is_number() || !std::isfinite(found.get<double>())) return false;
+  value = found.get<double>();
+  return true;
+}
+
+bool take(const nlohmann::json& found, std::string& value) {
+  if (!found.is_string()) return false;
+  value = found.get<std::string>();
+  return true;
+}
+
+template <typename T>
+bool take(const nlohmann::json& found, std::vector<T>& values) {
+  const nlohmann::json list = found.is_array() ? found : nlohmann::json::array({found});
+  std::vector<T> taken(list.size());
+  for (size_t i = 0; i < taken.size(); ++i)
+    if (!take(list[i], taken[i])) return false;
+  values = std::move(taken);
+  return true;
+}
+
+nlohmann::json divided(const nlohmann::json& found) {
+  if (!found.is_string()) return found;
+  auto parts = nlohmann::json::array();
+  const auto text = found.get<std::string>();
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::vector<std::string> texts(const std::string& value) { return {value}; }
+std::vector<std::string> texts(const std::vector<std::string>& values) { return values; }
+template <typename T>
+std::vector<std::string> texts(const T& /*value*/) {
+  return {};
+}
+
+constexpr const char* kTexts = "a list of texts in quotes";
+constexpr const char* kNumbers = "a list of numbers";
+constexpr const char* kIntegers = "a list of whole numbers";
+
+}  // namespace
+
+JsonReader::JsonReader(const nlohmann::json& object, std::string source)
+    : json_(std::make_unique<nlohmann::json>(object)), source_(std::move(source)) {}
+JsonReader::~JsonReader() = default;
+
+template <typename T>
+void JsonReader::read(const std::string& name, T& value, const char* expected, const Choices& choices) {
+  names_.push_back(name);
+  const auto entry = json_->find(name);
+  if (entry == json_->end()) return;
+  const T before = value;
+  const nlohmann::json found = std::is_same_v<T, std::vector<std::string>> ? divided(*entry) : *entry;
+  if (!take(found, value))
+    throw Error(ErrorKind::usage, source_, "{}: expected {}, found {}", name, expected, json_text(*entry));
+  // What an option is without being given is no choice, but --print-config prints it.
+  if (choices.empty() || value == before) return;
+  for (const auto& text : texts(value))
+    if (std::find(choices.begin(), choices.end(), text) == choices.end())
+      throw Error(ErrorKind::usage, source_, "{}: expected one of {}, found \"{}\"", name, fmt::join(choices, ", "),
+                  text);
+}
+
+void JsonReader::field(const std::string& name, bool& value, const std::string& /*help*/) {
+  read(name, value, "true or false");
+}
+void JsonReader::field(const std::string& name, int64_t& value, const std::string& /*help*/) {
+  read(name, value, "a whole number");
+}
+void JsonReader::field(const std::string& name, double& value, const std::string& /*help*/) {
+  read(name, value, "a finite number");
+}
+void JsonReader::field(const std::string& name, std::string& value, const std::string& /*help*/,
+                       const Choices& choices) {
+  read(name, value, "a text in quotes", choices);
+}
+void JsonReader::field(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
+                       const Choices& choices) {
+  read(name, values, kTexts, choices);
+}
+void JsonReader::field(const std::string& name, std::vector<double>& values, const std::string& /*help*/) {
+  read(name, values, kNumbers);
+}
+void JsonReader::field(const std::string& name, std::vector<int64_t>& values, const std::string& /*help*/) {
+  read(name, values, kIntegers);
+}
+void JsonReader::positional(const std::string& name, std::string& value, const std::string& /*help*/,
+                            bool /*required*/) {
+  read(name, value, "a text in quotes");
+}
+void JsonReader::positional(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
+                            bool /*required*/) {
+  read(name, values, kTexts);
+}
+
+void JsonReader::check_keys() const {
+  for (const auto& [key, value] : json_->items())
+    if (std::find(names_.begin(), names_.end(), key) == names_.end())
+      throw Error(ErrorKind::usage, source_, "{}: is not an option of the command", key);
 }
 
 std::string to_toml(const nlohmann::json& object) {

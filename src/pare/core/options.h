@@ -55,7 +55,37 @@ class JsonWriter : public OptionVisitor {
   std::unique_ptr<nlohmann::json> json_;
 };
 
-// TOML of an object of scalars and lists, one key a line: what --print-config prints and --recipe reads.
+// Sets the fields that a JSON object names, and leaves the others as they are. A value that does not fit is an
+// Error{usage} that names `source` and the key.
+class JsonReader : public OptionVisitor {
+ public:
+  JsonReader(const nlohmann::json& object, std::string source);
+  ~JsonReader() override;
+  void field(const std::string& name, bool& value, const std::string& help) override;
+  void field(const std::string& name, int64_t& value, const std::string& help) override;
+  void field(const std::string& name, double& value, const std::string& help) override;
+  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
+  // One value instead of a list is a list of one; a text is divided at commas, as that of a flag is.
+  void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
+             const Choices& choices) override;
+  void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
+  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
+  void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
+  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                  bool required) override;
+  // Error{usage} names the first key that no field has.
+  void check_keys() const;
+
+ private:
+  template <typename T>
+  void read(const std::string& name, T& value, const char* expected, const Choices& choices = {});
+
+  std::unique_ptr<nlohmann::json> json_;
+  std::string source_;
+  std::vector<std::string> names_;  // of the fields so far
+};
+
+// TOML of an object of scalars and lists, one key a line: what --print-config prints and --recipe reads (core/toml.h).
 std::string to_toml(const nlohmann::json& object);
 // JSON, on one line unless it is indented. Bytes that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::json& value, int indent = -1);

@@ -30,20 +30,21 @@ void store_row(const uint8_t* pixels, int64_t width, int64_t from_channels, int6
   }
 }
 
+std::unique_ptr<ImageRows> open_rows(std::span<const std::byte> bytes, std::string_view where, int64_t max_pixels) {
+  if (is_png(bytes)) return open_png(bytes, where, max_pixels);
+  if (is_jpeg(bytes)) return open_jpeg(bytes, where, max_pixels);
+  throw Error(ErrorKind::format, std::string(where), "neither a PNG nor a JPEG");
+}
+
+int64_t channels_of(const ImageRows& rows, ImageColor color) {
+  return color == ImageColor::gray ? 1 : color == ImageColor::rgb ? 3 : rows.channels;
+}
+
 }  // namespace
 
 at::Tensor decode_image(std::span<const std::byte> bytes, std::string_view where, const DecodeOptions& options) {
-  std::unique_ptr<ImageRows> rows;
-  if (is_png(bytes)) {
-    rows = open_png(bytes, where, options.max_pixels);
-  } else if (is_jpeg(bytes)) {
-    rows = open_jpeg(bytes, where, options.max_pixels);
-  } else {
-    throw Error(ErrorKind::format, std::string(where), "neither a PNG nor a JPEG");
-  }
-  const int64_t channels = options.color == ImageColor::gray  ? 1
-                           : options.color == ImageColor::rgb ? 3
-                                                              : rows->channels;
+  const auto rows = open_rows(bytes, where, options.max_pixels);
+  const int64_t channels = channels_of(*rows, options.color);
   auto image = at::empty({channels, rows->height, rows->width}, at::kByte);
   auto* out = image.data_ptr<uint8_t>();
   const int64_t plane = rows->height * rows->width;
@@ -56,6 +57,12 @@ at::Tensor decode_image(std::span<const std::byte> bytes, std::string_view where
 at::Tensor read_image(const std::filesystem::path& path, const DecodeOptions& options) {
   const auto file = MappedFile::open(path);
   return decode_image(file->bytes(), path.string(), options);
+}
+
+ImageExtents image_extents(const std::filesystem::path& path, const DecodeOptions& options) {
+  const auto file = MappedFile::open(path);
+  const auto rows = open_rows(file->bytes(), path.string(), options.max_pixels);
+  return {channels_of(*rows, options.color), rows->height, rows->width};
 }
 
 std::string encode_png(const at::Tensor& image) {

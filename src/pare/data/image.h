@@ -35,6 +35,12 @@ struct DecodeOptions {
 at::Tensor decode_image(std::span<const std::byte> bytes, std::string_view where, const DecodeOptions& options = {});
 at::Tensor read_image(const std::filesystem::path& path, const DecodeOptions& options = {});
 
+// By the head of the file alone.
+struct ImageExtents {
+  int64_t channels = 0, height = 0, width = 0;
+};
+ImageExtents image_extents(const std::filesystem::path& path, const DecodeOptions& options = {});
+
 // A uint8 image [C, H, W] with 1, 3 (RGB) or 4 (RGBA) channels, or [H, W].
 std::string encode_png(const at::Tensor& image);
 void write_png(const std::filesystem::path& path, const at::Tensor& image);  // whole or not at all

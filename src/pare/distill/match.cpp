@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
 #include "pare/attribute/explained.h"
 #include "pare/core/error.h"
@@ -38,9 +39,10 @@ const MatchMethod* find_match_method(const std::string& name) {
 
 namespace {
 
-// The last value of each spatial extent on the way through the network.
-std::map<std::pair<int64_t, int64_t>, std::string> stage_ends(const Graph& graph) {
+// The last value of each spatial extent on the way to the scores.
+std::map<std::pair<int64_t, int64_t>, std::string> stage_ends(const Graph& network) {
   std::map<std::pair<int64_t, int64_t>, std::string> ends;
+  const Graph graph = scores_only(network);
   const Shapes shapes = infer_shapes(graph, {.batch = 1, .open = 224});
   for (const auto& node : graph.nodes) {
     const TensorType* type = node.outputs.empty() ? nullptr : shapes.find(node.outputs[0]);

@@ -38,6 +38,12 @@ bool is_residual_stream(const Graph& graph, const ChannelMap& map, const Channel
   });
 }
 
+bool matches_group(const std::string& glob, const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
+  return glob_matches(glob, group.name) ||
+         std::any_of(group.producers.begin(), group.producers.end(),
+                     [&](size_t slot) { return glob_matches(glob, graph.nodes[map.slots[slot].node].name); });
+}
+
 int64_t kept_count(int64_t total, double ratio, int64_t unit) {
   // The small number keeps a product such as 10·(1 − 0.7) from falling below 3.
   const auto wanted = static_cast<int64_t>(std::floor(static_cast<double>(total) * (1 - ratio) + 1e-9));
@@ -113,34 +119,42 @@ double parsed_ratio(const std::string& text, const std::string& where) {
   return value;
 }
 
+const char* flag_of(Budget budget) {
+  return budget == Budget::channels ? "--channels" : budget == Budget::params ? "--params" : "--macs";
+}
+
 class Selector {
  public:
   Selector(const Graph& graph, const ChannelMap& map, const BudgetOptions& options, const Importance& importance)
-      : graph_(graph), map_(map), options_(options) {
+      : graph_(graph),
+        map_(map),
+        options_(options),
+        whole_(options.whole ? *options.whole : whole_network(graph, map, options.budget)) {
     check_options();
     for (size_t g = 0; g < map.groups.size(); ++g) open_group(g, importance);
     check_globs();
-    if (std::none_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.scores.defined(); }))
+    if (untouched() &&
+        std::none_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.scores.defined(); }))
       throw nothing_left();
   }
 
   Selection run() {
-    if (options_.budget == Budget::channels) return checked(at_ratio(options_.ratio));
+    if (options_.budget == Budget::channels) return checked(at_ratio(options_.ratio * options_.part, options_.part));
     // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
     const CostModel cost(graph_, map_, options_.budget);
-    const double before = cost({});
-    const auto saved = [&](const Selection& selection) { return 1 - cost(selection.removed()) / before; };
+    const auto saved = [&](const Selection& selection) { return 1 - cost(selection.removed()) / whole_.cost; };
     double low = 0;
     double high = 1 - 1e-6;
-    Selection best = at_ratio(high);
-    if (saved(best) < options_.ratio)
-      throw Error(ErrorKind::usage, options_.budget == Budget::params ? "--params" : "--macs",
-                  "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for",
-                  100 * saved(best), 100 * options_.ratio);
+    const double most = saved(at_ratio(high, 1));
+    if (most < options_.ratio)
+      throw Error(ErrorKind::usage, flag_of(options_.budget),
+                  "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for", 100 * most,
+                  100 * options_.ratio);
+    Selection best = at_ratio(high, options_.part);
     for (int i = 0; i < 20; ++i) {
       const double middle = (low + high) / 2;
-      Selection selection = at_ratio(middle);
-      if (saved(selection) >= options_.ratio) {
+      Selection selection = at_ratio(middle, options_.part);
+      if (saved(selection) >= options_.ratio * options_.part) {
         high = middle;
         best = std::move(selection);
       } else {
@@ -155,13 +169,15 @@ class Selector {
     GroupPlan plan;     // nothing removed yet
     at::Tensor scores;  // of its removable channels, undefined when it is left alone
     std::vector<ChannelId> removable;
+    int64_t width = 0;            // its channels in the whole network
     std::optional<double> ratio;  // its own
     int64_t unit = 1;             // the kept number is a multiple of this
   };
 
   void check_options() {
     if (!(options_.ratio > 0 && options_.ratio < 1))
-      throw Error(ErrorKind::usage, "ratio", "expected a fraction between 0 and 1, found {}", options_.ratio);
+      throw Error(ErrorKind::usage, flag_of(options_.budget), "expected a fraction between 0 and 1, found {}",
+                  options_.ratio);
     if (options_.round_to < 1) throw Error(ErrorKind::usage, "--round-to", "expected 1 or more");
     if (!(options_.floor >= 0 && options_.floor <= 1)) throw Error(ErrorKind::usage, "--floor", "expected 0 to 1");
     for (const auto& entry : options_.layers) {
@@ -173,10 +189,8 @@ class Selector {
     }
   }
 
-  // A glob may match the group by the name of any layer that makes its channels.
   bool matches(const std::string& glob, const ChannelGroup& group) {
-    bool any = glob_matches(glob, group.name);
-    for (const size_t s : group.producers) any = any || glob_matches(glob, graph_.nodes[map_.slots[s].node].name);
+    const bool any = matches_group(glob, graph_, map_, group);
     if (any) matched_.insert(glob);
     return any;
   }
@@ -186,6 +200,8 @@ class Selector {
     Candidate candidate;
     candidate.plan = {.group = index, .name = group.name};
     candidate.plan.total = candidate.plan.kept = static_cast<int64_t>(group.channels.size());
+    const auto before = whole_.widths.find(group.name);
+    candidate.width = before != whole_.widths.end() ? before->second : candidate.plan.total;
     candidate.plan.reason = left_alone(group, candidate);
     if (candidate.plan.reason.empty()) {
       const at::Tensor scores = importance(group, candidate.plan.reason);
@@ -264,18 +280,19 @@ class Selector {
     if (count <= 0 && plan.reason.empty()) plan.reason = "the ratio rounds to nothing";
   }
 
-  Selection at_ratio(double ratio) const {
+  // `ratio` for the groups that have none of their own, and `part` of it for those that have.
+  Selection at_ratio(double ratio, double part) const {
     const double threshold = options_.scope == Scope::global ? global_threshold(ratio) : 0;
     Selection selection;
     for (const auto& candidate : candidates_) {
       GroupPlan plan = candidate.plan;
       if (candidate.scores.defined()) {
-        double own = candidate.ratio.value_or(ratio);
+        double own = candidate.ratio ? *candidate.ratio * part : ratio;
         if (options_.scope == Scope::global && !candidate.ratio) {
-          const auto below = (relative(candidate) <= threshold).sum().item<int64_t>();
-          own = std::min(static_cast<double>(below) / static_cast<double>(plan.total), 1 - options_.floor);
+          const auto below = (relative(candidate) <= threshold).sum().item<int64_t>() + candidate.width - plan.total;
+          own = std::min(static_cast<double>(below) / static_cast<double>(candidate.width), 1 - options_.floor);
         }
-        cut(candidate, plan, kept_count(plan.total, own, candidate.unit));
+        cut(candidate, plan, std::min(plan.total, kept_count(candidate.width, own, candidate.unit)));
       }
       selection.groups.push_back(std::move(plan));
     }
@@ -290,12 +307,17 @@ class Selector {
 
   double global_threshold(double ratio) const {
     std::vector<at::Tensor> all;
-    for (const auto& candidate : candidates_)
-      if (candidate.scores.defined() && !candidate.ratio) all.push_back(relative(candidate));
+    int64_t gone = 0;  // by earlier steps
+    for (const auto& candidate : candidates_) {
+      if (candidate.ratio) continue;
+      gone += candidate.width - candidate.plan.total;
+      if (candidate.scores.defined()) all.push_back(relative(candidate));
+    }
     if (all.empty()) return 0;
     const at::Tensor sorted = std::get<0>(at::cat(all).sort());
-    const auto count = static_cast<int64_t>(std::floor(static_cast<double>(sorted.numel()) * ratio + 1e-9));
-    return count == 0 ? -1 : sorted[count - 1].item<double>();
+    const auto wanted = std::floor(static_cast<double>(sorted.numel() + gone) * ratio + 1e-9);
+    const int64_t count = static_cast<int64_t>(wanted) - gone;
+    return count <= 0 ? -1 : sorted[std::min(count, sorted.numel()) - 1].item<double>();
   }
 
   Error nothing_left() const {
@@ -307,20 +329,35 @@ class Selector {
                  list.empty() ? ": no layer makes channels" : list);
   }
 
+  // A step may round to nothing; all of them together may not.
   Selection checked(Selection selection) const {
-    if (selection.removed().empty()) throw nothing_left();
+    if (selection.removed().empty() && untouched() && at_ratio(options_.ratio, 1).removed().empty())
+      throw nothing_left();
     return selection;
+  }
+
+  bool untouched() const {
+    return std::all_of(candidates_.begin(), candidates_.end(),
+                       [](const Candidate& candidate) { return candidate.plan.total == candidate.width; });
   }
 
   const Graph& graph_;
   const ChannelMap& map_;
   const BudgetOptions& options_;
+  const WholeNetwork whole_;
   std::vector<GlobRatio> layers_;
   std::set<std::string> matched_;
   std::vector<Candidate> candidates_;
 };
 
 }  // namespace
+
+WholeNetwork whole_network(const Graph& graph, const ChannelMap& map, Budget budget) {
+  WholeNetwork whole;
+  for (const auto& group : map.groups) whole.widths[group.name] = static_cast<int64_t>(group.channels.size());
+  if (budget != Budget::channels) whole.cost = CostModel(graph, map, budget)({});
+  return whole;
+}
 
 Selection select_channels(const Graph& graph, const ChannelMap& map, const BudgetOptions& options,
                           const Importance& importance) {

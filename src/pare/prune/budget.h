@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,12 @@ enum class Scope {
   global,   // the least important channels of the whole network, each group's importance taken relative to its mean
 };
 
+// A network before the first of several steps: what the ratios of each of them are parts of.
+struct WholeNetwork {
+  std::map<std::string, int64_t> widths;  // channels of each group, by its name
+  double cost = 0;                        // of the budget `params` or `macs`
+};
+
 struct BudgetOptions {
   Budget budget = Budget::channels;
   Scope scope = Scope::uniform;
@@ -30,7 +37,11 @@ struct BudgetOptions {
   int64_t round_to = 8;             // widths that are left are multiples of this
   double floor = 0.1;               // global: at least this fraction of a group stays
   bool inner_only = false;          // leave residual streams alone
+  double part = 1;                  // of all ratios: what is to be gone after this step, i/n at step i of n
+  std::optional<WholeNetwork> whole = std::nullopt;  // none: the graph itself
 };
+
+WholeNetwork whole_network(const Graph& graph, const ChannelMap& map, Budget budget);
 
 // What happens to one group.
 struct GroupPlan {
@@ -51,10 +62,14 @@ struct Selection {
 using Importance = std::function<at::Tensor(const ChannelGroup& group, std::string& reason)>;
 
 // With the budget `params` or `macs` the ratio of channels is found by bisection: the smallest that removes at least
-// the fraction asked for. Error{usage}: a ratio outside (0, 1), a glob that matches no group, a budget that can't be
-// reached, or nothing to remove at all (then every group's reason is in the message).
+// the fraction asked for. Counts are parts of the whole network's, so that several steps end with the widths of one.
+// Error{usage}: a ratio outside (0, 1), a glob that matches no group, a budget that can't be reached, or nothing to
+// remove in all steps together (then every group's reason is in the message).
 Selection select_channels(const Graph& graph, const ChannelMap& map, const BudgetOptions& options,
                           const Importance& importance);
+
+// Does the glob match the group's name, or that of any layer that makes its channels?
+bool matches_group(const std::string& glob, const Graph& graph, const ChannelMap& map, const ChannelGroup& group);
 
 // Does an Add of two computed values join channels of this group?
 bool is_residual_stream(const Graph& graph, const ChannelMap& map, const ChannelGroup& group);

@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
+#include "pare/analysis/scores.h"
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/prune/filters.h"
@@ -27,7 +28,7 @@ Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at:
     if (tensor.is_floating_point() && tensor.dim() > 0) leaves[name] = tensor.detach().clone().requires_grad_();
   const Program program(graph);
   at::Tensor logits = program.run({&images, 1}, {.parameters = &leaves}).outputs.at(0);
-  if (logits.dim() > 2) logits = logits.flatten(1);
+  if (logits.dim() > 2) logits = score_rows(logits);
   at::nll_loss(at::log_softmax(logits, 1), labels).backward();
   Gradients gradients;
   for (auto& [name, leaf] : leaves)

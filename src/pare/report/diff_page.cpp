@@ -138,6 +138,12 @@ constexpr const char* kDiffStyle =
 std::string html_page(const DiffPage& page, const Graph& a, const Graph& b, const GraphDiff& diff) {
   std::string body = to_html(page.totals) + outputs_section(page);
   const HtmlTable nodes = node_table(diff);
+  if (!diff.inputs.empty()) {
+    HtmlTable inputs{.heading = {"input", escape_html(page.a), escape_html(page.b)}, .rows = {}, .words = {1, 2}};
+    for (const auto& input : diff.inputs)
+      inputs.rows.push_back({escape_html(input.name), escape_html(input.a), escape_html(input.b)});
+    body += "<h2>Inputs that changed</h2>\n" + to_html(inputs);
+  }
   body += "<h2>Nodes that changed</h2>\n";
   body += nodes.rows.empty() ? "<p>None.</p>\n" : to_html(nodes);
   body += fmt::format(

@@ -27,12 +27,15 @@ struct Range {
   double part(double value) const { return (value - low) / (high - low); }
 };
 
+// What can be drawn: beyond, differences and steps are no numbers any more.
+bool drawable(double value) { return std::abs(value) <= 1e100; }
+
 // The ticks of an axis span all its values.
 std::vector<double> ticks_of(const LinePlot& plot, std::vector<double> LineSeries::*member) {
   Range range{1e300, -1e300};
   for (const auto& series : plot.series)
     for (const double value : series.*member) {
-      if (!std::isfinite(value)) continue;
+      if (!drawable(value)) continue;
       range.low = std::min(range.low, value);
       range.high = std::max(range.high, value);
     }
@@ -76,13 +79,13 @@ std::string axes(const LinePlot& plot, const std::vector<double>& xs, const std:
   return svg;
 }
 
-bool has_point(const LineSeries& series, size_t i) { return std::isfinite(series.x[i]) && std::isfinite(series.y[i]); }
+bool has_point(const LineSeries& series, size_t i) { return drawable(series.x[i]) && drawable(series.y[i]); }
 
 // A point alone has one always: there is no line to see it by.
 bool has_marks(const LinePlot& plot, const LineSeries& series) {
   size_t points = 0;
   for (size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i) points += has_point(series, i) ? 1 : 0;
-  return points == 1 || (plot.marks && points <= kMostMarks);
+  return points == 1 || !series.line || (plot.marks && points <= kMostMarks);
 }
 
 std::string curve(const LineSeries& series, size_t index, const Frame& frame, bool marks) {
@@ -92,13 +95,13 @@ std::string curve(const LineSeries& series, size_t index, const Frame& frame, bo
     if (!has_point(series, i)) continue;
     const double x = frame.px(series.x[i]);
     const double y = frame.py(series.y[i]);
-    line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x, y);
+    if (series.line) line += fmt::format("{}{:.1f} {:.1f}", line.empty() ? "M" : "L", x, y);
     if (marks)
       points += fmt::format("<path class=\"mark\" d=\"{}\"><title>{}: {}, {}</title></path>\n", mark_path(index, x, y),
                             escape_html(series.name), short_number(series.x[i]), short_number(series.y[i]));
   }
-  return fmt::format("<g class=\"s{} d{}\"><path class=\"line\" d=\"{}\"/>\n{}</g>\n", index % kColours,
-                     index / kColours % 3, line, points);
+  if (!line.empty()) line = fmt::format("<path class=\"line\" d=\"{}\"/>\n", line);
+  return fmt::format("<g class=\"s{} d{}\">{}{}</g>\n", index % kColours, index / kColours % 3, line, points);
 }
 
 std::string legend(const LinePlot& plot) {
@@ -108,8 +111,8 @@ std::string legend(const LinePlot& plot) {
     const double x = kLeft + static_cast<double>(i % 2) * kWidth / 2;
     const double y = kTop + kHeight + 58 + kLegendLine * static_cast<double>(line);
     svg += fmt::format(
-        "<g class=\"s{} d{}\"><path class=\"line\" d=\"M{} {}h26\"/>{}</g><text x=\"{}\" y=\"{}\">{}</text>\n",
-        i % kColours, i / kColours % 3, x, y - 4,
+        "<g class=\"s{} d{}\">{}{}</g><text x=\"{}\" y=\"{}\">{}</text>\n", i % kColours, i / kColours % 3,
+        plot.series[i].line ? fmt::format("<path class=\"line\" d=\"M{} {}h26\"/>", x, y - 4) : "",
         has_marks(plot, plot.series[i]) ? fmt::format("<path class=\"mark\" d=\"{}\"/>", mark_path(i, x + 13, y - 4))
                                         : "",
         x + 34, y, escape_html(plot.series[i].name));
@@ -136,6 +139,11 @@ std::string drawn(const LinePlot& plot, const std::string& style) {
 }  // namespace
 
 std::vector<double> round_ticks(double low, double high, int count) {
+  // Numbers so close that no steps fit between them.
+  if (const double least = 1e-9 * std::max(std::abs(low), std::abs(high)); high - low <= least) {
+    low -= std::max(least, 1e-9);
+    high += std::max(least, 1e-9);
+  }
   const double rough = (high - low) / count;
   const double power = std::pow(10, std::floor(std::log10(rough)));
   double step = 10 * power;

@@ -11,6 +11,7 @@ struct LineSeries {
   std::string name;
   std::vector<double> x;
   std::vector<double> y;
+  bool line = true;  // false: points that have nothing to do with each other
 };
 
 struct LinePlot {
@@ -27,7 +28,7 @@ std::string to_svg(const LinePlot& plot);
 std::string to_inline_svg(const LinePlot& plot);
 std::string plot_css();
 
-// About `count` round numbers that span low…high.
+// About `count` round numbers that span low…high, and a little more where those are the same.
 std::vector<double> round_ticks(double low, double high, int count);
 // 1234567 -> "1.23M"
 std::string short_number(double value);

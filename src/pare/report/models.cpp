@@ -84,9 +84,12 @@ class Collector {
     if (command == "train") add_trained(result);
     if (command == "convert") add_converted(result);
     if (member_at(result, "after").is_object()) add_made(result);
+    std::string first;
     for (const auto& entry : list_at(result, "models")) {
       const std::string path = text_at(entry, "model");
       note(path, entry);
+      if (first.empty()) first = path;
+      if (path != first) note_similarity(path, first, number_at(entry, "cosine"));
       if (command == "eval" && path == kEnsemble) model(path).method = kEnsemble;
     }
     if (command == "explain") add_compared(result);
@@ -126,12 +129,27 @@ class Collector {
     };
     take("parameters", of.parameters);
     take("macs", of.macs);
-    if (!setting_.empty() && bench_setting(*record_) == setting_) take("median_seconds", of.latency);
-    take("cosine", of.similarity);
+    // A model with a fixed batch may have been measured in another one.
+    const double batch = number_at(entry, "batch");
+    const bool same_batch = std::isnan(batch) || batch == number_at(member_at(record_->content, "result"), "batch");
+    if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) take("median_seconds", of.latency);
     take("attribution_similarity", of.similarity);
     note_accuracy(of, member_at(entry, "metrics"));
     if (const double zero = number_at(entry, "sparsity_all"); zero > 0)
       of.nonzero = std::round(of.parameters * (1 - zero));
+  }
+
+  // Similarity is with the original's maps: nothing where the other model is not what this one was made of.
+  void note_similarity(const std::string& path, const std::string& other, double cosine) {
+    if (path.empty() || other.empty() || std::isnan(cosine)) return;
+    ModelSummary& of = model(path);
+    const ModelSummary* at = &of;
+    for (size_t step = 0; step < models_.size() && at != nullptr && at->from != key(other); ++step) {
+      const auto next = std::find_if(models_.begin(), models_.end(),
+                                     [&](const ModelSummary& m) { return !at->from.empty() && m.file == at->from; });
+      at = next == models_.end() ? nullptr : &*next;
+    }
+    if (at != nullptr && at->from == key(other)) of.similarity = cosine;
   }
 
   void note_accuracy(ModelSummary& of, const json& metrics) const {
@@ -214,7 +232,7 @@ class Collector {
           cosines[text_at(compared, "model")].push_back(cosine);
     for (const auto& [other, values] : cosines)
       if (const auto count = static_cast<double>(values.size()); !other.empty() && std::isnan(model(other).similarity))
-        note(other, {{"cosine", std::accumulate(values.begin(), values.end(), 0.0) / count}});
+        note_similarity(other, text_at(result, "model"), std::accumulate(values.begin(), values.end(), 0.0) / count);
   }
 
   const Record* record_ = nullptr;  // that is being added

@@ -33,8 +33,8 @@ svg.plot { max-width: 100%; height: auto; min-width: 34rem }
 table { border-collapse: collapse; font-size: .9rem; width: 100% }
 th, td { padding: .3rem .6rem; text-align: left; border-bottom: 1px solid var(--rule); vertical-align: top }
 thead th { background: var(--head); white-space: nowrap }
-tbody th { font-weight: 500; overflow-wrap: anywhere; min-width: 10rem }
-.w { min-width: 8rem }
+tbody th { font-weight: 500; overflow-wrap: anywhere; min-width: 8rem }
+.w { min-width: 6rem }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 .pictures { display: flex; flex-wrap: wrap; gap: 1rem }
 figure { margin: 0 }
@@ -44,6 +44,17 @@ figure img { width: 100%; image-rendering: pixelated; border: 1px solid var(--ru
 figcaption { font-size: .8rem; line-height: 1.3 }
 pre { overflow-x: auto; font-size: .8rem; background: var(--head); padding: .6rem }
 summary { cursor: pointer }
+/* Paper does not scroll: tables and plots take the width that there is. */
+@media print {
+  body { max-width: none; padding: 0 }
+  .wide { overflow: visible }
+  table { font-size: .65rem }
+  th, td { padding: .2rem .3rem }
+  tbody th, .w, svg.plot { min-width: 0 }
+  thead th, .n { white-space: normal }
+  .n span { white-space: nowrap }
+  pre { white-space: pre-wrap; overflow-wrap: anywhere }
+}
 )css";
 
 std::string section(const char* title, const std::string& content) {
@@ -64,15 +75,17 @@ std::string html_document(const std::string& title, const std::string& style, co
 
 std::string html_page(const std::vector<Record>& records, const PageOptions& options) {
   constexpr size_t kPageBytes = 1'900'000;
+  constexpr size_t kLayerBytes = 600'000;
   const auto models = summarize(records);
   std::string body = section("Models", summary_section(records, models));
   body += section("Accuracy against size", size_section(models));
   body += section("Speed", speed_section(records, models));
-  body += section("What is left of each layer", layers_section(records, models));
+  body += section("What is left of each layer", layers_section(records, models, kLayerBytes));
   body += section("Tables", tables_section(records));
   body += section("Training", training_section(records, models));
   body += section("What the models look at", attribution_section(records, models));
-  const std::string recipes = section("How to repeat it", recipes_section(records));
+  const std::string recipes =
+      section("How to repeat it", recipes_section(records, body.size() < kPageBytes ? kPageBytes - body.size() : 0));
   // Pictures last: they take what the others leave.
   const size_t others = body.size() + recipes.size();
   size_t budget = std::min(options.image_bytes, others < kPageBytes ? kPageBytes - others : 0);

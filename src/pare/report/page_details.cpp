@@ -16,7 +16,7 @@ namespace pare {
 
 using nlohmann::json;
 
-std::string layers_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
+std::string layers_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models, size_t bytes) {
   constexpr size_t most = 200;
   std::vector<BarChart> charts;
   for (const auto& record : records) {
@@ -36,14 +36,14 @@ std::string layers_section(const std::vector<Record>& records, const std::vector
     else
       same->title += ", " + chart.title;
   }
-  std::string html;
+  std::vector<std::string> parts;
   for (auto& chart : charts) {
     const size_t all = chart.bars.size();
     chart.bars.resize(std::min(all, most));
-    html += fmt::format("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n{}", escape_html(chart.title), to_inline_svg(chart),
-                        left_out_text(all - chart.bars.size(), "bar"));
+    parts.push_back(fmt::format("<h3>{}</h3>\n<div class=\"wide\">{}</div>\n{}", escape_html(chart.title),
+                                to_inline_svg(chart), left_out_text(all - chart.bars.size(), "bar")));
   }
-  return html;
+  return latest_within(parts, bytes, "earlier chart");
 }
 
 std::string training_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
@@ -58,7 +58,8 @@ std::string training_section(const std::vector<Record>& records, const std::vect
     size_t left_out = 0;
     for (const auto& record : records)
       for (const auto& training : list_at(record.content, "training")) {
-        std::string name = shown_name(models, record, text_at(member_at(record.content, "options"), "output"));
+        const std::string output = text_at(member_at(record.content, "options"), "output");
+        std::string name = output.empty() ? text_at(record.content, "command") : shown_name(models, record, output);
         if (const std::string what = text_at(training, "what"); !what.empty()) name += ": " + what;
         LineSeries series{.name = name, .x = {}, .y = {}};
         for (const auto& epoch : list_at(training, "history")) {
@@ -124,22 +125,25 @@ std::string tables_section(const std::vector<Record>& records) {
   return html;
 }
 
-std::string recipes_section(const std::vector<Record>& records) {
-  std::string html;
+std::string recipes_section(const std::vector<Record>& records, size_t bytes) {
+  std::vector<std::string> parts;
   for (const auto& record : records) {
     const std::string command = text_at(record.content, "command");
     const json& options = member_at(record.content, "options");
     // Relative paths begin there.
     const std::string directory = text_at(record.content, "directory");
-    html += fmt::format(
-        "<details><summary>{}: {}</summary>\n<p>{}, {:.1f} s, {}</p>\n{}<pre>{}</pre>\n"
+    const std::string error = text_at(record.content, "error");
+    parts.push_back(fmt::format(
+        "<details><summary>{}: {}{}</summary>\n<p>{}, {:.1f} s, {}</p>\n{}{}<pre>{}</pre>\n"
         "<pre>{}</pre></details>\n",
-        escape_html(command), escape_html(method_of(record)), escape_html(text_at(record.content, "started")),
-        std::max(0.0, number_at(record.content, "seconds")), escape_html(machine_text(record)),
+        escape_html(command), escape_html(method_of(record)), error.empty() ? "" : ", failed",
+        escape_html(text_at(record.content, "started")), std::max(0.0, number_at(record.content, "seconds")),
+        escape_html(machine_text(record)), error.empty() ? "" : fmt::format("<p>{}</p>\n", escape_html(error)),
         directory.empty() ? "" : fmt::format("<p>In {}:</p>\n", escape_html(directory)),
-        escape_html(text_at(record.content, "command_line")), escape_html(options.is_object() ? to_toml(options) : ""));
+        escape_html(text_at(record.content, "command_line")),
+        escape_html(options.is_object() ? to_toml(options) : "")));
   }
-  return html;
+  return latest_within(parts, bytes, "earlier run");
 }
 
 }  // namespace pare

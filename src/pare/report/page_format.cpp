@@ -31,6 +31,13 @@ std::string left_out_text(size_t count, const char* what) {
                      count == 1 ? " is" : "s are");
 }
 
+std::string latest_within(const std::vector<std::string>& parts, size_t bytes, const char* what) {
+  size_t first = parts.size();
+  for (size_t size = 0; first > 0 && size + parts[first - 1].size() <= bytes;) size += parts[--first].size();
+  return fmt::format("{}{}", left_out_text(first, what),
+                     fmt::join(parts.begin() + static_cast<ptrdiff_t>(first), parts.end(), ""));
+}
+
 const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
   static const nlohmann::json none = nlohmann::json::array();
   const nlohmann::json& member = member_at(object, key);

@@ -88,48 +88,73 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
   return html;
 }
 
-std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models) {
-  struct Axis {
-    const char* title;
-    const char* name;
-    double (*value)(const ModelSummary&);
+namespace {
+
+struct SizeAxis {
+  const char* title;
+  const char* name;
+  double (*value)(const ModelSummary&);
+};
+
+// What an accuracy is: figures of other images, or of another kind, are not of one curve.
+using Measure = std::pair<std::string, std::string>;  // data and metric
+Measure measure_of(const ModelSummary& model) { return {model.data, model.metric}; }
+
+LinePlot size_plot(const std::vector<ModelSummary>& models, const SizeAxis& axis, const Measure& measure) {
+  // By the network that models go back to, and the method.
+  std::map<std::pair<std::string, std::string>, std::vector<std::pair<double, double>>> curves;
+  std::set<std::string> origins;
+  size_t points = 0;
+  const auto shown = [&](const ModelSummary& model) {
+    return !std::isnan(model.accuracy) && !std::isnan(axis.value(model)) && measure_of(model) == measure;
   };
-  const Axis axes[] = {
+  for (const auto& model : models) {
+    if (model.method == kEnsemble || !shown(model)) continue;
+    const ModelSummary* first = origin_of(model, models);
+    const std::string method = model.method.empty() ? "original" : model.method;
+    // The first ones are points of one kind.
+    const std::string of = first == &model || method == "original" ? "" : first->name;
+    if (!of.empty()) origins.insert(of);
+    auto& curve = curves[{of, method}];
+    curve.emplace_back(axis.value(model), model.accuracy);
+    ++points;
+    if (first == &model || method == "original" || !shown(*first)) continue;
+    const std::pair<double, double> origin(axis.value(*first), first->accuracy);
+    if (std::find(curve.begin(), curve.end(), origin) == curve.end()) curve.push_back(origin);
+  }
+  LinePlot plot{.title = axis.title, .x = axis.name, .y = "accuracy", .series = {}};
+  if (measure.second == "map") plot.y = "mean average precision";
+  if (points < 2) return plot;
+  for (auto& [key, curve] : curves) {
+    std::sort(curve.begin(), curve.end());
+    const auto& [of, method] = key;
+    const bool qualified = !of.empty() && (origins.size() > 1 || curves.contains({"", method}));
+    LineSeries series{.name = qualified ? fmt::format("{}, {}", of, method) : method, .x = {}, .y = {}};
+    series.line = !of.empty();
+    for (const auto& [x, y] : curve) series.x.push_back(x), series.y.push_back(y);
+    plot.series.push_back(std::move(series));
+  }
+  return plot;
+}
+
+}  // namespace
+
+std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models) {
+  const SizeAxis axes[] = {
       {"Accuracy against parameters that are not zero", "parameters", [](const ModelSummary& m) { return m.size(); }},
       {"Accuracy against multiply-accumulates", "MACs", [](const ModelSummary& m) { return m.macs; }},
       {"Accuracy against latency", "milliseconds", [](const ModelSummary& m) { return 1e3 * m.latency; }}};
+  std::set<Measure> measures;
+  for (const auto& model : models)
+    if (!std::isnan(model.accuracy)) measures.insert(measure_of(model));
   std::vector<LinePlot> plots;
-  for (const auto& axis : axes) {
-    // By the network that models go back to, and the method.
-    std::map<std::pair<std::string, std::string>, std::vector<std::pair<double, double>>> curves;
-    std::set<std::string> origins;
-    size_t points = 0;
-    for (const auto& model : models) {
-      if (model.method == kEnsemble || std::isnan(model.accuracy) || std::isnan(axis.value(model))) continue;
-      const ModelSummary* first = origin_of(model, models);
-      const std::string method = model.method.empty() ? "original" : model.method;
-      // The first ones are points of one kind.
-      const std::string of = first == &model || method == "original" ? "" : first->name;
-      if (!of.empty()) origins.insert(of);
-      auto& curve = curves[{of, method}];
-      curve.emplace_back(axis.value(model), model.accuracy);
-      ++points;
-      if (first == &model || std::isnan(first->accuracy) || std::isnan(axis.value(*first))) continue;
-      const std::pair<double, double> origin(axis.value(*first), first->accuracy);
-      if (std::find(curve.begin(), curve.end(), origin) == curve.end()) curve.push_back(origin);
+  for (const auto& axis : axes)
+    for (const auto& measure : measures) {
+      LinePlot plot = size_plot(models, axis, measure);
+      if (plot.series.empty()) continue;
+      if (several_data(models) && !measure.first.empty()) plot.title += ", " + measure.first;
+      plots.push_back(std::move(plot));
     }
-    if (points < 2) continue;
-    LinePlot plot{.title = axis.title, .x = axis.name, .y = "accuracy", .series = {}};
-    for (auto& [key, curve] : curves) {
-      std::sort(curve.begin(), curve.end());
-      const auto& [of, method] = key;
-      const bool qualified = !of.empty() && (origins.size() > 1 || curves.contains({"", method}));
-      LineSeries series{.name = qualified ? fmt::format("{}, {}", of, method) : method, .x = {}, .y = {}};
-      for (const auto& [x, y] : curve) series.x.push_back(x), series.y.push_back(y);
-      plot.series.push_back(std::move(series));
-    }
-    plots.push_back(std::move(plot));
-  }
   return plots;
 }
 

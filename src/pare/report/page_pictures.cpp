@@ -20,9 +20,9 @@ namespace {
 
 // A picture that a record names, small enough to be embedded; empty where it is not there or is none.
 std::string embedded_picture(const Record& record, const std::string& path, int64_t largest) {
-  // Where the command ran, or beside its record: another project's picture may have the same name here.
-  std::vector<fs::path> places = {text_at(record.content, "directory"), record.path.parent_path()};
-  if (places.front().empty()) places.erase(places.begin());
+  // Beside its record, or where the command ran: another project's picture may have the same name here.
+  std::vector<fs::path> places = {record.path.parent_path()};
+  if (const std::string ran = text_at(record.content, "directory"); !ran.empty()) places.emplace_back(ran);
   for (const fs::path& base : places) {
     std::error_code ignored;
     if (path.empty() || !fs::is_regular_file(base / path, ignored)) continue;
@@ -56,8 +56,12 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
   std::string plans;
   std::string maps;
   size_t left_out = 0;
+  size_t missing = 0;
   const auto add = [&](std::string& to, const std::string& png, const std::string& caption, const char* kind) {
-    if (png.empty()) return;
+    if (png.empty()) {
+      ++missing;
+      return;
+    }
     const std::string html = figure_html(png, caption, kind);
     if (html.size() > budget) {
       ++left_out;
@@ -71,6 +75,7 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
     const auto name_at = [&](const json& object) { return shown_name(models, record, text_at(object, "model")); };
     size_t shown = 0;
     for (const auto& entry : list_at(result, "explanations")) {
+      if (text_at(entry, "file").empty()) continue;
       if (++shown > kMapsOfARun) break;
       std::string caption = fmt::format("{}, {}", text_at(entry, "image"), text_at(entry, "class_name"));
       std::string whose = "; " + name_at(result);
@@ -82,6 +87,7 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
       add(maps, embedded_picture(record, text_at(entry, "file"), 1024), caption, "map");
     }
     for (const auto& entry : list_at(result, "plans")) {
+      if (text_at(entry, "file").empty()) continue;
       const std::string caption = fmt::format("{}: {}", name_at(entry), text_at(entry, "name"));
       add(plans, embedded_picture(record, text_at(entry, "file"), 200), caption, "plan");
     }
@@ -98,6 +104,9 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
         "more of it goes there.</p>\n<div class=\"pictures\">\n{}</div>\n",
         plans);
   if (left_out > 0) html += fmt::format("<p>{} more pictures would make the page too large.</p>\n", left_out);
+  if (missing > 0)
+    html += fmt::format("<p>{} {} not found, neither beside the record nor where the command ran.</p>\n", missing,
+                        missing == 1 ? "picture was" : "pictures were");
   return html;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <set>
 
 #include "pare/core/error.h"
 #include "pare/core/file.h"
@@ -58,10 +59,11 @@ Record parse_record(const fs::path& path, std::string_view text) {
 
 std::vector<Record> read_records(const std::vector<std::string>& runs) {
   std::vector<Record> records;
+  std::set<fs::path> seen;
   for (const auto& run : runs)
     for (const auto& file : record_files(run)) {
-      const auto already = [&](const Record& record) { return record.path == file; };
-      if (std::any_of(records.begin(), records.end(), already)) continue;
+      std::error_code ignored;
+      if (!seen.insert(fs::weakly_canonical(file, ignored)).second) continue;  // by another path
       records.push_back(parse_record(file, MappedFile::open(file)->text()));
     }
   std::stable_sort(records.begin(), records.end(), [](const Record& a, const Record& b) {

@@ -2,7 +2,10 @@
 //
 //   {"command", "command_line", "options", "started", "seconds", "version",
 //    "machine": {"cpu", "cores", "threads", "libtorch", …}, "directory": where it ran, and relative paths begin,
-//    "files": [{"path", "bytes"}], "training": [{"what", "run", "history": […]}], "result": what --json prints}
+//    "files": [{"path", "bytes"}], "training": [{"what", "run", "history": […]}], "result": what --json prints,
+//    "error": why it failed, where it measured and the outcome was bad}
+//
+// Paths of pictures inside the run directory are relative to it, so that it can be copied and moved.
 //
 // Records may come from anywhere: a missing or odd entry is left out, and only a file that is no JSON object at all, or
 // one nested too deep, is an error.
@@ -18,7 +21,7 @@ namespace pare {
 constexpr const char* kRecordFile = "record.json";
 
 struct Record {
-  std::filesystem::path path;  // of the file; what it names is looked for where the command ran, and beside it
+  std::filesystem::path path;  // of the file; what it names is looked for beside it, and where the command ran
   nlohmann::json content;
 };
 

@@ -36,7 +36,7 @@ RunResult ForwardPass::run(const at::Tensor& images, std::vector<std::string> ta
 }
 
 at::Tensor classification_loss(const at::Tensor& output, const at::Tensor& labels, double label_smoothing) {
-  const at::Tensor logits = output.dim() > 2 ? output.flatten(1) : output;
+  const at::Tensor logits = output.dim() > 2 ? score_rows(output) : output;
   if (logits.dim() != 2 || logits.size(0) != labels.size(0))
     throw Error(ErrorKind::shape, "loss", "the model gives {} for {} images", to_string(output.sizes()),
                 labels.size(0));
@@ -54,7 +54,7 @@ at::Tensor classification_loss(const at::Tensor& output, const at::Tensor& label
 Loss ClassificationObjective::operator()(const ForwardPass& pass) {
   const std::string scores = score_value(pass.program.graph());
   at::Tensor logits = pass.run({scores}).tapped.at(scores);
-  if (logits.dim() > 2) logits = logits.flatten(1);
+  if (logits.dim() > 2) logits = score_rows(logits);
   return {classification_loss(logits, pass.batch.labels, label_smoothing_), logits};
 }
 

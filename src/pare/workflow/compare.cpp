@@ -36,19 +36,34 @@ Difference compare_tensors(const std::string& name, const at::Tensor& found, con
   return difference;
 }
 
+namespace {
+
+// Outputs on inputs that another model took; a model that cannot take them is not the same.
+std::vector<at::Tensor> run_likewise(const Program& program, const std::vector<at::Tensor>& inputs) {
+  try {
+    return program.run(inputs).outputs;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::shape) throw;
+    throw Error(ErrorKind::verification, program.graph().name, "does not take the inputs of the other model: {}",
+                error.what());
+  }
+}
+
+}  // namespace
+
 std::vector<Difference> compare_models(const Graph& a, const Graph& b,
                                        const std::vector<std::vector<at::Tensor>>& samples,
                                        const Tolerance& tolerance) {
   const at::NoGradGuard no_grad;
   if (a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size())
-    throw Error(ErrorKind::usage, "verify", "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(),
+    throw Error(ErrorKind::verification, b.name, "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(),
                 b.inputs.size(), a.outputs.size(), b.outputs.size());
   const Program first(a);
   const Program second(b);
   std::vector<Difference> worst(a.outputs.size());
   for (const auto& inputs : samples) {
     const auto expected = first.run(inputs).outputs;
-    const auto found = second.run(inputs).outputs;
+    const auto found = run_likewise(second, inputs);
     for (size_t i = 0; i < worst.size(); ++i) {
       const Difference now = compare_tensors(a.outputs[i].name, found[i], expected[i], tolerance);
       Difference& all = worst[i];

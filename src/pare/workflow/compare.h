@@ -30,7 +30,8 @@ Difference compare_tensors(const std::string& name, const at::Tensor& found, con
                            const Tolerance& tolerance);
 
 // Outputs of b against those of a on the same inputs, matched by place: the largest differences of all samples, and the
-// elements outside in all of them. Error{usage} when the inputs differ.
+// elements outside in all of them. Error{verification} when they cannot be compared: other numbers of inputs or
+// outputs, or inputs that b does not take.
 std::vector<Difference> compare_models(const Graph& a, const Graph& b,
                                        const std::vector<std::vector<at::Tensor>>& samples, const Tolerance& tolerance);
 

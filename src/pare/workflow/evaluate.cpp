@@ -23,9 +23,17 @@
 
 namespace pare {
 
-void check_images(const Graph& graph, const Dataset& data) {
+void check_image_input(const Graph& graph) {
   if (graph.inputs.size() != 1)
     throw Error(ErrorKind::shape, graph.name, "has {} inputs, expected one that takes images", graph.inputs.size());
+  if (!at::isFloatingType(graph.inputs[0].dtype))
+    throw Error(ErrorKind::unsupported, graph.inputs[0].name,
+                "the model takes {}, expected floating-point numbers: images are normalised",
+                at::toString(graph.inputs[0].dtype));
+}
+
+void check_images(const Graph& graph, const Dataset& data) {
+  check_image_input(graph);
   const auto& dims = graph.inputs[0].dims;
   if (!dims) return;
   const Shape image = {data.channels(), data.height(), data.width()};
@@ -38,6 +46,22 @@ void check_images(const Graph& graph, const Dataset& data) {
   if (!fits)
     throw Error(ErrorKind::shape, graph.inputs[0].name, "the model takes {}, the images of {} are {}",
                 to_string(wanted), data.name, to_string(image));
+}
+
+void check_classes(const Graph& graph, const Dataset& data) {
+  check_images(graph, data);
+  Shape image = {1, data.channels(), data.height(), data.width()};
+  const auto& dims = graph.inputs[0].dims;
+  if (dims && dims->size() == 2) image = {1, image[1] * image[2] * image[3]};
+  const std::string scores = score_value(graph);
+  const Shapes shapes = infer_shapes(graph, {.inputs = {{graph.inputs[0].name, image}}});
+  const TensorType* type = shapes.find(scores);
+  const auto classes = static_cast<int64_t>(data.classes.size());
+  if (type == nullptr || type->dims.empty()) return;  // a run will say what is wrong
+  const int64_t given = type->count() / std::max<int64_t>(type->dims[0], 1);
+  if (data.multi_label() ? given != classes : given < classes)
+    throw Error(ErrorKind::shape, scores, "the model gives {} scores for an image, {} has {} classes", given, data.name,
+                classes);
 }
 
 std::vector<std::string> normalization_notes(const Graph& model, const std::vector<double>& mean,
@@ -61,7 +85,7 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
   at::Tensor input = dims && dims->size() == 2 ? images.flatten(1) : images;
   if (program.graph().inputs[0].dtype != at::kFloat) input = input.to(program.graph().inputs[0].dtype);
   at::Tensor logits = program.run({&input, 1}).outputs.at(0);
-  if (logits.dim() > 2) logits = logits.flatten(1);
+  if (logits.dim() > 2) logits = score_rows(logits);
   const auto classes = static_cast<int64_t>(data.classes.size());
   if (logits.dim() != 2 || logits.size(0) != images.size(0) || logits.size(1) < classes ||
       (data.multi_label() && logits.size(1) != classes))
@@ -239,9 +263,7 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
   std::vector<Program> programs;
   for (const auto& model : models) {
     check_images(model, data);
-    Graph scored = model;
-    scored.outputs.at(0).name = score_value(model);
-    programs.emplace_back(for_inference(remove_unused(std::move(scored))));
+    programs.emplace_back(for_inference(scores_only(model)));
   }
   const int64_t piece = piece_size(models, options.batch);
   return PieceRunner(programs, data, options, piece).run(std::max(1, at::get_num_threads()));

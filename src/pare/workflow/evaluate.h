@@ -38,8 +38,16 @@ MetricList metrics_of(const MultiLabelMetrics& metrics);
 double metric_of(const MetricList& metrics, const std::string& name);  // NaN: there is none
 std::vector<std::string> metric_names(bool multi_label);
 
-// Error{shape} unless the model has one input, which takes the data's images.
+// Error{shape} unless the model has one input, Error{unsupported} unless that takes floating-point numbers, as
+// normalised images are.
+void check_image_input(const Graph& graph);
+
+// That and Error{shape} unless it takes the data's images.
 void check_images(const Graph& graph, const Dataset& data);
+
+// Those and Error{shape} where it is known before a run that the model has fewer scores than the data has classes
+// (multi-label: not just as many).
+void check_classes(const Graph& graph, const Dataset& data);
 
 // What a user should know of a model whose metadata names another mean or std than the images have that it is shown.
 std::vector<std::string> normalization_notes(const Graph& model, const std::vector<double>& mean,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -13,18 +12,17 @@
 #include "pare/data/folder.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
-#include "pare/metrics/localization.h"
 #include "pare/report/heatmap.h"
 #include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
 
 namespace pare {
 
 namespace {
 
-// Channels, height and width that a model takes of pictures of [_, height, width].
-std::vector<int64_t> picture_extents(const Graph& model, const at::Tensor& picture) {
-  if (model.inputs.size() != 1)
-    throw Error(ErrorKind::shape, model.name, "has {} inputs, expected one that takes images", model.inputs.size());
+// Channels, height and width that a model takes of such pictures.
+std::vector<int64_t> picture_extents(const Graph& model, const ImageExtents& picture) {
+  check_image_input(model);
   const auto& dims = model.inputs[0].dims;
   if (!dims || dims->size() != 4)
     throw Error(ErrorKind::shape, model.inputs[0].name, "the model's input is not an image [N, C, H, W]");
@@ -32,12 +30,46 @@ std::vector<int64_t> picture_extents(const Graph& model, const at::Tensor& pictu
   const int64_t channels = extent(1, 3);
   if (channels != 1 && channels != 3)
     throw Error(ErrorKind::shape, model.inputs[0].name, "the model takes {} channels, an image has 1 or 3", channels);
-  return {channels, extent(2, picture.size(1)), extent(3, picture.size(2))};
+  return {channels, extent(2, picture.height), extent(3, picture.width)};
 }
 
 at::Tensor resized_picture(const at::Tensor& picture, int64_t height, int64_t width) {
   if (picture.size(1) == height && picture.size(2) == width) return picture;
   return resize_bilinear(picture, height, width);
+}
+
+// As the decoder makes it of the file (data/image.h), without decoding anew.
+at::Tensor in_channels(const at::Tensor& picture, int64_t channels) {
+  if (picture.size(0) == channels) return picture;
+  if (channels == 3) return picture.expand({3, -1, -1});
+  at::Tensor gray = picture.slice(0, 0, 1).to(at::kInt).mul_(19595);
+  gray.add_(picture.slice(0, 1, 2), 38470).add_(picture.slice(0, 2, 3), 7471).add_(0x8000);
+  return at::bitwise_right_shift(gray, 16).to(at::kByte);
+}
+
+// Small enough to look at: a photograph in full would be most of the work.
+at::Tensor shown_picture(const at::Tensor& picture) {
+  constexpr int64_t kSide = 1024;
+  const int64_t side = std::max(picture.size(1), picture.size(2));
+  if (side <= kSide) return picture;
+  const auto shrunk = [&](int64_t extent) { return std::max<int64_t>(1, extent * kSide / side); };
+  return resize_bilinear(picture, shrunk(picture.size(1)), shrunk(picture.size(2)));
+}
+
+// Files as a data set of what a model takes, of which only the images are missing.
+ExplainPiece read_pictures(const std::vector<std::string>& paths, const std::vector<int64_t>& extents, Dataset data) {
+  ExplainPiece piece;
+  std::vector<at::Tensor> seen;
+  for (const auto& path : paths) {
+    const at::Tensor picture = read_image(path);
+    seen.push_back(resized_picture(in_channels(picture, extents[0]), extents[1], extents[2]));
+    piece.pictures.push_back(shown_picture(picture));
+  }
+  data.images = at::stack(seen);
+  data.labels = at::zeros({data.size()}, at::kLong);
+  check_dataset(data);
+  piece.images = make_batch(data, 0, data.size()).images;
+  return piece;
 }
 
 // The names that a training left in the model; none unless all of them are names.
@@ -60,14 +92,17 @@ struct ExplainPairs {
 
 class Explainer {
  public:
-  Explainer(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
+  Explainer(const Graph& model, const std::vector<std::pair<std::string, Graph>>& others, const ExplainInput& input,
             const AttributionOptions& options)
       : input_(input), own_(model, options) {
-    for (const auto& other : others) others_.emplace_back(other, options);
+    for (const auto& [name, other] : others) {
+      names_.push_back(name);
+      others_.push_back(of_model(name, [&] { return Attributor(other, options); }));
+    }
   }
 
   void explain(int64_t begin, int64_t end, const std::function<void(const Explanation&)>& done) const {
-    const at::Tensor images = input_.images.slice(0, begin, end);
+    const ExplainPiece piece = input_.read(begin, end);
     ExplainPairs pairs;
     bool top = false;
     for (int64_t i = begin; i < end; ++i) {
@@ -77,38 +112,53 @@ class Explainer {
     }
     at::Tensor rows, classes;  // undefined: every image and its top class
     if (!top) rows = at::tensor(pairs.rows, at::kLong), classes = at::tensor(pairs.classes, at::kLong);
-    const Attribution own = own_.explain(images, rows, classes);
-    std::vector<Attribution> theirs;
-    for (const auto& other : others_) theirs.push_back(other.explain(images, rows, own.classes));
-    for (int64_t p = 0; p < own.maps.size(0); ++p)
-      done(explanation(own, theirs, p, begin, top ? p : pairs.rows[static_cast<size_t>(p)]));
+    const Attribution own = own_.explain(piece.images, rows, classes);
+    std::vector<Compared> theirs;
+    for (size_t i = 0; i < others_.size(); ++i) {
+      Compared& other = theirs.emplace_back();
+      other.found = of_model(names_[i], [&] { return others_[i].explain(piece.images, rows, own.classes); });
+      other.similarity = map_similarity(own.maps, other.found.maps, input_.image[1], input_.image[2]);
+    }
+    for (int64_t p = 0; p < own.maps.size(0); ++p) {
+      const int64_t row = top ? p : pairs.rows[static_cast<size_t>(p)];
+      Explanation e = explanation(own, theirs, p, row, piece.pictures[static_cast<size_t>(row)]);
+      e.image = static_cast<size_t>(begin + row);
+      done(e);
+    }
   }
 
-  const std::string& layer() const { return own_.layer(); }
+  std::vector<std::string> layers() const {
+    std::vector<std::string> layers = {own_.layer()};
+    for (const auto& other : others_) layers.push_back(other.layer());
+    return layers;
+  }
 
  private:
-  Explanation explanation(const Attribution& own, const std::vector<Attribution>& theirs, int64_t p, int64_t begin,
-                          int64_t row) const {
+  // What another model makes of a piece.
+  struct Compared {
+    Attribution found;
+    std::vector<MapSimilarity> similarity;
+  };
+
+  static Explanation explanation(const Attribution& own, const std::vector<Compared>& theirs, int64_t p, int64_t row,
+                                 const at::Tensor& picture) {
     const at::NoGradGuard no_grad;
-    Explanation e{.image = static_cast<size_t>(begin + row),
-                  .class_index = own.classes[p].item<int64_t>(),
-                  .conservation_error = std::nan("")};
+    Explanation e{.class_index = own.classes[p].item<int64_t>()};
     e.score = own.scores[row][e.class_index].item<double>();
-    e.zero = !own.maps[p].ne(0).any().item<bool>();
+    MapCounts counts;
+    counts.add(own.maps[p]);
+    e.zero = counts.zero > 0;
+    e.nan = counts.nan > 0;
     if (const at::Tensor errors = own.errors(); errors.defined()) e.conservation_error = errors[p].item<double>();
-    const at::Tensor& picture = input_.pictures[e.image];
     std::vector<at::Tensor> row_of_pictures = {as_rgb(picture), overlay_map(picture, own.maps[p])};
-    for (const auto& other : theirs) {
-      at::Tensor a = own.maps.slice(0, p, p + 1), b = other.maps.slice(0, p, p + 1);
-      if (a.sizes() != b.sizes()) {  // at the larger resolution
-        const int64_t height = std::max(a.size(1), b.size(1)), width = std::max(a.size(2), b.size(2));
-        a = resize_maps(a, height, width);
-        b = resize_maps(b, height, width);
-      }
-      e.compared.push_back({.score = other.scores[row][e.class_index].item<double>(),
-                            .cosine = map_cosine(a[0], b[0]),
-                            .rank_correlation = map_rank_correlation(a[0], b[0])});
-      row_of_pictures.push_back(overlay_map(picture, other.maps[p]));
+    for (const auto& [found, similarity] : theirs) {
+      MapCounts other;
+      other.add(found.maps[p]);
+      e.compared.push_back({.score = found.scores[row][e.class_index].item<double>(),
+                            .zero = other.zero > 0,
+                            .nan = other.nan > 0,
+                            .similarity = similarity[static_cast<size_t>(p)]});
+      row_of_pictures.push_back(overlay_map(picture, found.maps[p]));
     }
     e.picture = side_by_side(row_of_pictures);
     return e;
@@ -116,6 +166,7 @@ class Explainer {
 
   const ExplainInput& input_;
   Attributor own_;
+  std::vector<std::string> names_;  // of the others
   std::vector<Attributor> others_;
 };
 
@@ -123,43 +174,46 @@ class Explainer {
 
 ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
                                 const std::vector<double>& mean, const std::vector<double>& std) {
-  Dataset data{.name = "images", .mean = mean, .std = std, .split = "all"};
-  ExplainInput input;
-  input.class_names = stored_classes(model);
-  std::vector<at::Tensor> seen;
+  if (paths.empty()) throw Error(ErrorKind::usage, "explain", "no images");
+  Dataset data{.name = "images", .classes = {"unknown"}, .mean = mean, .std = std, .split = "all"};
+  ExplainInput input{.class_names = stored_classes(model)};
   for (const auto& path : paths) {
+    const ImageExtents size = image_extents(path);
+    if (input.names.empty()) input.image = picture_extents(model, size);
     input.names.push_back(std::filesystem::path(path).stem().string());
-    at::Tensor picture = read_image(path);
-    const auto extents = picture_extents(model, seen.empty() ? picture : seen[0]);
-    at::Tensor converted = read_image(path, {.color = extents[0] == 1 ? ImageColor::gray : ImageColor::rgb});
-    seen.push_back(resized_picture(converted, extents[1], extents[2]));
-    input.pictures.push_back(std::move(picture));
     input.classes.emplace_back();
   }
-  data.images = at::stack(seen);
-  data.labels = at::zeros({data.size()}, at::kLong);
-  data.classes = {"unknown"};
   const auto chosen = [&](std::vector<double>& values, const std::string& key, const std::vector<double>& rgb) {
     if (values.empty()) values = stored_values(model, key);
-    if (values.empty()) values = data.channels() == 3 ? rgb : std::vector<double>{0.5};
+    if (values.empty()) values = input.image[0] == 3 ? rgb : std::vector<double>{0.5};
   };
   chosen(data.mean, "pare.mean", folder_mean);
   chosen(data.std, "pare.std", folder_std);
-  check_dataset(data);
-  input.images = make_batch(data, 0, data.size()).images;
+  data.images = at::zeros({1, input.image[0], input.image[1], input.image[2]}, at::kByte);
+  data.labels = at::zeros({1}, at::kLong);
+  check_dataset(data);  // fills mean and std up
   input.mean = data.mean;
   input.std = data.std;
+  input.read = [paths, extents = input.image, data](int64_t begin, int64_t end) {
+    return read_pictures({paths.begin() + begin, paths.begin() + end}, extents, data);
+  };
   return input;
 }
 
 ExplainInput make_explain_input(const Dataset& data, int64_t count) {
   if (count < 1) throw Error(ErrorKind::usage, "count", "{} is not positive", count);
   const int64_t size = std::min(count, data.size());
-  ExplainInput input{
-      .images = make_batch(data, 0, size).images, .class_names = data.classes, .mean = data.mean, .std = data.std};
+  ExplainInput input{.image = {data.channels(), data.height(), data.width()},
+                     .class_names = data.classes,
+                     .mean = data.mean,
+                     .std = data.std};
+  input.read = [data](int64_t begin, int64_t end) {
+    ExplainPiece piece{.images = make_batch(data, begin, end).images};
+    for (int64_t i = begin; i < end; ++i) piece.pictures.push_back(shown_picture(data.images[i]));
+    return piece;
+  };
   for (int64_t i = 0; i < size; ++i) {
     input.names.push_back(fmt::format("{}-{:04}", data.name, i));
-    input.pictures.push_back(data.images[i]);
     auto& classes = input.classes.emplace_back();
     for (int64_t c = 0; data.multi_label() && c < data.labels.size(1); ++c)
       if (data.labels[i][c].item<int>() != 0) classes.push_back(c);
@@ -178,19 +232,23 @@ int64_t find_class(const std::string& text, const std::vector<std::string>& name
   return found - names.begin();
 }
 
-std::string explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
-                    const AttributionOptions& options, const std::function<void(const Explanation&)>& done) {
-  constexpr int64_t kAtOnce = 16;
+std::vector<std::string> explain(const Graph& model, const std::vector<std::pair<std::string, Graph>>& others,
+                                 const ExplainInput& input, const AttributionOptions& options,
+                                 const std::function<void(const Explanation&)>& done) {
+  // As many as are 16 of the usual size; what a network holds of an image grows with it.
+  constexpr int64_t kMost = 16, kPixels = kMost * 224 * 224;
+  const int64_t at_once = std::clamp<int64_t>(kPixels / (input.image[1] * input.image[2]), 1, kMost);
+  const auto count = static_cast<int64_t>(input.names.size());
   const Explainer explainer(model, others, input, options);
   // Images whose classes are known and those whose are not do not share a run.
   const auto known = [&](int64_t i) { return !input.classes.at(static_cast<size_t>(i)).empty(); };
-  for (int64_t begin = 0; begin < input.images.size(0);) {
+  for (int64_t begin = 0; begin < count;) {
     int64_t end = begin + 1;
-    while (end < input.images.size(0) && end - begin < kAtOnce && known(end) == known(begin)) ++end;
+    while (end < count && end - begin < at_once && known(end) == known(begin)) ++end;
     explainer.explain(begin, end, done);
     begin = end;
   }
-  return explainer.layer();
+  return explainer.layers();
 }
 
 }  // namespace pare

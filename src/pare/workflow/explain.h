@@ -3,27 +3,37 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pare/attribute/attributor.h"
 #include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/workflow/maps.h"
 
 namespace pare {
 
-// What is to be explained: pictures as they are shown, and what the model sees of them.
+// Some images: as they are shown, and what the model sees of them.
+struct ExplainPiece {
+  std::vector<at::Tensor> pictures;  // uint8 [1 or 3, H, W], of any size up to 1,024 a side
+  at::Tensor images;                 // float32 [N, C, H, W], normalised
+};
+
+// What is to be explained. Images are read when their turn comes, so that a long list of photographs fits.
 struct ExplainInput {
   std::vector<std::string> names;
-  std::vector<at::Tensor> pictures;           // uint8 [1 or 3, H, W], of any size
-  at::Tensor images;                          // float32 [N, C, H, W], normalised
+  std::function<ExplainPiece(int64_t begin, int64_t end)> read;
+  std::vector<int64_t> image;                 // [C, H, W] that the model sees
   std::vector<std::vector<int64_t>> classes;  // to explain, for each image; empty: the top one
   std::vector<std::string> class_names;       // empty where unknown
   std::vector<double> mean, std;              // used
 };
 
 // Image files, stretched to what the model takes and turned to its colours. `mean` and `std` empty: the model's own,
-// else those of image folders. Classes have the names that the model's metadata gives them.
+// else those of image folders. Classes have the names that the model's metadata gives them. The head of every file is
+// read here: one that is no picture is an Error before any is explained.
 ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
                                 const std::vector<double>& mean, const std::vector<double>& std);
 // The first `count` images of a data set; of multi-label data the classes that are present.
@@ -35,22 +45,25 @@ int64_t find_class(const std::string& text, const std::vector<std::string>& name
 // Another model's map of the same image and class.
 struct ComparedMap {
   double score = 0;
-  double cosine = 0, rank_correlation = 0;  // to the model's map
+  bool zero = false, nan = false;
+  MapSimilarity similarity;  // to the model's map
 };
 
 struct Explanation {
   size_t image = 0;  // which of the input
   int64_t class_index = 0;
   double score = 0;
-  bool zero = false;              // the map is all zero
-  double conservation_error = 0;  // NaN where the method has none
+  bool zero = false;                         // the map is all zero
+  bool nan = false;                          // it holds a NaN
+  std::optional<double> conservation_error;  // none where the method has none
   std::vector<ComparedMap> compared;
   at::Tensor picture;  // the image, its heat map, and those of the other models
 };
 
-// Hands over one explanation after the other, in the order of the images. Returns the layer of the model that its maps
-// were taken at.
-std::string explain(const Graph& model, const std::vector<Graph>& others, const ExplainInput& input,
-                    const AttributionOptions& options, const std::function<void(const Explanation&)>& done);
+// Hands over one explanation after the other, in the order of the images. Returns the layers that maps were taken at,
+// of the model and of each of the others, whose errors have their names.
+std::vector<std::string> explain(const Graph& model, const std::vector<std::pair<std::string, Graph>>& others,
+                                 const ExplainInput& input, const AttributionOptions& options,
+                                 const std::function<void(const Explanation&)>& done);
 
 }  // namespace pare

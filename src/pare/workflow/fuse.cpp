@@ -6,6 +6,7 @@
 
 #include "pare/calibrate/moments.h"
 #include "pare/core/error.h"
+#include "pare/core/file.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
 #include "pare/workflow/evaluate.h"
@@ -41,6 +42,7 @@ FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options
   if (options.data.data.empty() || !options.fuse.ranks->main()) return run;
 
   const Dataset data = options.data.load(models.front());
+  run.split = data.split;
   const Evaluation parents = evaluate(models, data, {.ensemble = true, .progress = options.progress});
   for (size_t m = 0; m < models.size(); ++m) run.models.push_back(metrics_of(parents, m));
   run.ensemble = metrics_of(parents, models.size());
@@ -54,7 +56,7 @@ FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options
 
 std::vector<PlanImage> write_plans(const FusionResult& result, size_t reference,
                                    const std::filesystem::path& directory) {
-  std::filesystem::create_directories(directory);
+  make_directory(directory);
   std::vector<PlanImage> written;
   for (size_t k = 0; k < result.alignments.size(); ++k) {
     const Alignment& alignment = result.alignments[k];

@@ -23,6 +23,7 @@ struct FuseRun {
   MetricList fused;
   double fuse_seconds = 0;
   int64_t samples = 0;  // of the training part, used by alignment and repair
+  std::string split;    // of the data that accuracy was measured on
 };
 
 struct FuseRunOptions {

@@ -56,6 +56,10 @@ const Batch& LearningImages::batch(const Graph& graph) {
   const Dataset data = choice.load(graph);
   batch_ = make_batch(data, 0, data.size());
   if (data.size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
+  if (data.split == "all")
+    notes_.push_back(
+        "the data is not divided into train and test: metrics and gates (--max-drop) are of images that were learned "
+        "from too");
   batch_.images = own_part({batch_.images}, *options_.ranks)[0];
   batch_.labels = own_part({batch_.labels}, *options_.ranks)[0];
   const auto& dims = graph.inputs.at(0).dims;

@@ -11,7 +11,7 @@
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/data/parallel.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/workflow/maps.h"
 #include "pare/workflow/threads_restored.h"
 
 namespace pare {
@@ -50,7 +50,11 @@ class Localizer {
  public:
   Localizer(const std::vector<Graph>& models, const Dataset& data, const LocalizeOptions& options)
       : data_(data), options_(options) {
-    for (const auto& model : models) attributors_.emplace_back(model, options.attribution);
+    AttributionOptions of_thread = options.attribution;
+    of_thread.memory /= std::max(1, at::get_num_threads());
+    for (size_t m = 0; m < models.size(); ++m)
+      attributors_.push_back(
+          tried_attributor(options.names.empty() ? models[m].name : options.names.at(m), models[m], data, of_thread));
   }
 
   LocalizeResult run() {
@@ -94,15 +98,11 @@ class Localizer {
                          const MaskedPairs& pairs, FirstModel& first) const {
     const at::Tensor rows = at::tensor(pairs.rows, at::kLong), classes = at::tensor(pairs.classes, at::kLong);
     const Attribution found = attributor.explain(batch.images, rows, classes);
-    if (found.scores.size(1) != batch.labels.size(1))
-      throw Error(ErrorKind::shape, "localize", "the model gives {} scores, {} has {} classes", found.scores.size(1),
-                  data_.name, batch.labels.size(1));
     const at::NoGradGuard no_grad;
     LocalizedPiece out{.scores = found.scores};
     if (!first.maps.defined()) first = {found.maps, found.scores};
     const at::Tensor maps = resize_maps(found.maps, data_.height(), data_.width());
-    const bool alike = found.maps.sizes() == first.maps.sizes();
-    const at::Tensor theirs = alike ? first.maps : resize_maps(first.maps, data_.height(), data_.width());
+    const auto similar = map_similarity(found.maps, first.maps, data_.height(), data_.width());
     for (size_t p = 0; p < pairs.rows.size(); ++p) {
       const auto at = static_cast<int64_t>(p);
       const at::Tensor mask = masks[pairs.rows[p]].eq(pairs.classes[p] + 1);
@@ -114,9 +114,8 @@ class Localizer {
       };
       if (predicted_by(found.scores)) out.sums.predicted.merge(one);
       if (predicted_by(first.scores)) out.sums.shared.merge(one);
-      const at::Tensor& own = alike ? found.maps : maps;
-      out.sums.cosine.add(map_cosine(own[at], theirs[at]));
-      out.sums.rank_correlation.add(map_rank_correlation(own[at], theirs[at]));
+      out.sums.cosine.add(similar[p].cosine);
+      out.sums.rank_correlation.add(similar[p].rank_correlation);
     }
     if (const at::Tensor errors = found.errors(); errors.defined())
       for (int64_t p = 0; p < errors.numel(); ++p) out.sums.conservation_error.add(errors[p].item<double>());
@@ -155,7 +154,6 @@ LocalizeResult localize(const std::vector<Graph>& models, const Dataset& data, c
   if (options.batch < 1) throw Error(ErrorKind::usage, "batch", "{} is not positive", options.batch);
   if (!(options.tolerance >= 0)) throw Error(ErrorKind::usage, "tolerance", "{} is negative", options.tolerance);
   if (models.empty()) throw Error(ErrorKind::usage, "localize", "no models");
-  for (const auto& model : models) check_images(model, data);
   return Localizer(models, data, options).run();
 }
 

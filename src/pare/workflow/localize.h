@@ -16,9 +16,10 @@ namespace pare {
 
 struct LocalizeOptions {
   AttributionOptions attribution;
-  double tolerance = 0;    // of the pointing game, in pixels
-  double threshold = 0.5;  // F1: a class is predicted where its logit is at least this
-  int64_t batch = 32;      // images a thread explains at once
+  double tolerance = 0;            // of the pointing game, in pixels
+  double threshold = 0.5;          // F1: a class is predicted where its logit is at least this
+  int64_t batch = 32;              // images a thread explains at once
+  std::vector<std::string> names;  // of the models, for errors; empty: as the graphs are called
   std::function<void(int64_t done, int64_t all)> progress;
 };
 
@@ -41,7 +42,7 @@ struct LocalizeResult {
   double seconds = 0;
 };
 
-// Error{usage} when the data has no masks or is not multi-label.
+// Error{usage} when the data has no masks or is not multi-label; every model is tried on an image first.
 LocalizeResult localize(const std::vector<Graph>& models, const Dataset& data, const LocalizeOptions& options = {});
 
 }  // namespace pare

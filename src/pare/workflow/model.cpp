@@ -9,6 +9,7 @@
 #include "pare/core/file.h"
 #include "pare/core/version.h"
 #include "pare/io/onnx/read.h"
+#include "pare/io/onnx/versions.h"
 #include "pare/io/onnx/write.h"
 #include "pare/io/safetensors.h"
 #include "pare/io/weights.h"
@@ -28,14 +29,15 @@ void ModelOptions::describe(OptionVisitor& options) {
   options.field("activation", activation, "activation of --arch",
                 {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
   options.field("width", width, "width multiplier of --arch");
-  options.field("classes", classes, "number of classes of --arch");
+  options.field("classes", classes, "number of classes of --arch (0: those of the data it trains on, else 10)");
   options.field("dropout", dropout, "dropout of --arch, while it trains");
   options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution",
                 {"", "a", "b"});
   options.field("bias", bias, "biases in linear layers of --arch (default: as the architecture has them)",
                 {"", "yes", "no"});
   options.field("image", image, "channels, height and width of the input of --arch");
-  options.field("input-shape", input_shape, "NAME=1x3x224x224, for inputs whose extents are open");
+  options.field("input-shape", input_shape,
+                "NAME=1x3x224x224: what to take open extents of an input for; they stay open in what is written");
 }
 
 std::vector<int64_t> parse_extents(const std::string& text, const std::string& where) {
@@ -65,13 +67,30 @@ ShapeOptions ModelOptions::shapes() const {
 
 namespace {
 
+// A first extent of 1 stays open: analyses take it for one sample, and a command that runs batches chooses their size.
+void assume_extents(ValueInfo& input, const Shape& given) {
+  if (!input.dims) input.dims.emplace(given.size());
+  if (input.dims->size() != given.size())
+    throw Error(ErrorKind::usage, "--input-shape", "'{}' has {} extents, found {}", input.name, input.dims->size(),
+                given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    Dim& dim = (*input.dims)[i];
+    if (dim.fixed() && dim.size != given[i])
+      throw Error(ErrorKind::usage, "--input-shape", "extent {} of '{}' is {}, found {}", i, input.name, dim.size,
+                  given[i]);
+    if (dim.fixed() || (i == 0 && given[i] == 1)) continue;
+    dim.size = given[i];
+    dim.assumed = true;
+  }
+}
+
 Graph zoo_graph(const ModelOptions& options, uint64_t seed) {
   ArchOptions arch{.activation = options.activation,
                    .width = options.width,
-                   .classes = options.classes,
                    .input = options.image,
                    .shortcut = options.shortcut,
                    .dropout = options.dropout};
+  if (options.classes != 0) arch.classes = options.classes;
   if (!options.bias.empty()) arch.bias = options.bias == "yes";
   Graph graph = build(options.arch, arch, seed);
   graph.metadata["pare.arch"] = options.arch;
@@ -116,19 +135,25 @@ Model load_model(const std::string& path, const ModelOptions& options, uint64_t 
   }
   Pipeline pipeline;
   model.graph = pipeline.run("simplify", simplify, model.graph);
+  // Not before: what is simplified has to hold for any extents.
+  const ShapeOptions shapes = options.shapes();
+  for (auto& input : model.graph.inputs)
+    if (const auto given = shapes.inputs.find(input.name); given != shapes.inputs.end())
+      assume_extents(input, given->second);
   model.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }
 
-void check_output(const fs::path& path, bool force) {
+void check_output(const fs::path& path, const SaveOptions& options) {
   const std::string extension = path.extension();
   if (extension != ".onnx" && extension != ".safetensors")
     throw Error(ErrorKind::usage, path.string(), "expected a name that ends in .onnx or .safetensors");
-  check_writable(path, force);
+  if (options.opset != 0) check_written_opset(options.opset);
+  check_writable(path, options.force);
 }
 
 std::vector<std::string> save_model(const Graph& graph, const fs::path& path, const SaveOptions& options) {
-  check_output(path, options.force);
+  check_output(path, options);
   if (path.extension() == ".safetensors") {
     NamedTensors weights;
     weights.metadata = graph.metadata;

@@ -15,7 +15,7 @@ struct ModelOptions {
   std::string arch;  // for files that hold only weights
   std::string activation = "relu";
   double width = 1.0;
-  int64_t classes = 10;
+  int64_t classes = 0;  // 0: not given
   double dropout = 0;
   std::string shortcut;
   std::string bias;                      // of linear layers: yes, no, or empty for the architecture's own
@@ -34,7 +34,8 @@ struct Model {
 };
 
 // Reads `path` (by its content), or initialises --arch from the seed when `path` is empty. Error{usage} when weights
-// come without --arch.
+// come without --arch. Open extents that --input-shape gives are assumed (Dim::assumed); names of other inputs are
+// passed over.
 Model load_model(const std::string& path, const ModelOptions& options, uint64_t seed = 0);
 
 struct SaveOptions {
@@ -45,8 +46,8 @@ struct SaveOptions {
 // Writes by extension, .onnx or .safetensors; returns what a user should know (an opset raised, a file beside it).
 std::vector<std::string> save_model(const Graph& graph, const std::filesystem::path& path, const SaveOptions& options);
 
-// Error{usage} unless `path` ends in .onnx or .safetensors and may be written.
-void check_output(const std::filesystem::path& path, bool force);
+// Error{usage} unless `path` ends in .onnx or .safetensors and may be written, and so may the opset (0: chosen later).
+void check_output(const std::filesystem::path& path, const SaveOptions& options);
 
 // Extents "2x3x4".
 std::vector<int64_t> parse_extents(const std::string& text, const std::string& where);

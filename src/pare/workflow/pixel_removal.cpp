@@ -65,19 +65,19 @@ void PixelFill::fill_holes(at::Tensor images, const at::Tensor& kept, int64_t fi
 
 Dataset PixelFill::without(const Dataset& data, const at::Tensor& order, double part) const {
   const auto removed = static_cast<int64_t>(part * static_cast<double>(order.size(1)));
-  const at::Tensor kept =
-      at::ones({data.size(), order.size(1)}, at::kBool).scatter_(1, order.narrow(1, 0, removed).to(at::kLong), false);
-  const at::Tensor grid = kept.view({data.size(), data.height(), data.width()});
   Dataset result = data;
   result.images = data.images.clone();
   for (int64_t begin = 0; begin < data.size(); begin += kFilledAtOnce) {
     const int64_t end = std::min(begin + kFilledAtOnce, data.size());
     at::Tensor images = result.images.slice(0, begin, end);
-    const at::Tensor those = grid.slice(0, begin, end);
+    const at::Tensor places = order.slice(0, begin, end).narrow(1, 0, removed).to(at::kLong);
+    const at::Tensor kept = at::ones({end - begin, order.size(1)}, at::kBool)
+                                .scatter_(1, places, false)
+                                .view({end - begin, data.height(), data.width()});
     if (noise_.defined())
-      fill_holes(images, those, begin);
+      fill_holes(images, kept, begin);
     else
-      images.copy_(at::where(those.unsqueeze(1), images, color_.view({1, -1, 1, 1})));
+      images.copy_(at::where(kept.unsqueeze(1), images, color_.view({1, -1, 1, 1})));
   }
   return result;
 }

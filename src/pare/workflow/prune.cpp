@@ -106,6 +106,10 @@ class Pruner {
     const ChannelMap map = analyze_channels(graph, shapes_);
     const Selection selection = select_channels(graph, map, budget, importance(graph, map));
     const auto removed = selection.removed();
+    if (removed.empty()) {  // of this step; later ones have their part
+      note_groups(selection, {});
+      return graph;
+    }
     const std::vector<at::Tensor> none;
     const auto& inputs = method_.images == ImageSource::none ? none : images_.inputs(graph);
     Pipeline pipeline;
@@ -207,12 +211,6 @@ class Pruner {
   Gradients gradients_;
 };
 
-// The fraction to remove of what is left so that after step `i` of `n` the part i/n of the whole is gone.
-double step_ratio(double whole, int64_t i, int64_t n) {
-  const auto gone = [&](int64_t k) { return whole * static_cast<double>(k) / static_cast<double>(n); };
-  return 1 - (1 - gone(i)) / (1 - gone(i - 1));
-}
-
 Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& options, const std::string& what) {
   Measured result{.cost = cost_of(graph)};
   if (data == nullptr) return result;
@@ -228,10 +226,13 @@ Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& o
 PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes) {
   const auto start = Clock::now();
   if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
+  if (options.max_drop != PruneOptions{}.max_drop && !(options.max_drop >= 0))
+    throw Error(ErrorKind::usage, "--max-drop", "expected 0 or more, found {}", options.max_drop);
   if (options.max_drop >= 0 && options.data.data.empty())
     throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
   BudgetOptions budget = options.budget();
-  const double whole = budget.ratio;
+  const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
+  if (steps > 1) budget.whole = whole_network(graph, analyze_channels(graph, shapes), budget.budget);
   Pruner pruner(options, shapes);
   const std::optional<Dataset> data =
       options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
@@ -239,8 +240,8 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   const Measured before = measured(graph, where, options, "measuring the original");
   const auto method_start = Clock::now();
   Graph pruned = graph;
-  for (int64_t step = 1; step <= options.steps; ++step) {
-    if (options.steps > 1 && whole > 0 && whole < 1) budget.ratio = step_ratio(whole, step, options.steps);
+  for (int64_t step = 1; step <= steps; ++step) {
+    budget.part = static_cast<double>(step) / static_cast<double>(steps);
     pruned = options.empty ? pruner.remove_empty(pruned) : pruner.cut(pruned, budget);
     if (!options.after_step) continue;
     pruned = options.after_step(pruned, step);
@@ -261,6 +262,24 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
   return result;
 }
 
+namespace {
+
+// Why each group of the map is not scanned; empty where it is asked for.
+std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map, const PruneOptions& options) {
+  std::vector<std::string> reasons(map.groups.size(), options.layers.empty() ? "" : "not asked for by --layers");
+  for (const auto& glob : options.layers) {
+    if (glob.find('=') != std::string::npos)
+      throw Error(ErrorKind::usage, "--layers", "'{}': a scan goes through all fractions, give the glob alone", glob);
+    bool any = false;
+    for (size_t g = 0; g < map.groups.size(); ++g)
+      if (matches_group(glob, graph, map, map.groups[g])) any = true, reasons[g].clear();
+    if (!any) throw Error(ErrorKind::usage, "--layers", "'{}' matches none of the groups", glob);
+  }
+  return reasons;
+}
+
+}  // namespace
+
 Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes) {
   constexpr int kPoints = 9;
   if (options.data.data.empty()) throw Error(ErrorKind::usage, "--scan", "needs --data to measure on");
@@ -268,16 +287,18 @@ Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& s
   own.channels = 0.5;
   own.params = own.macs = -1;
   Scan result;
+  const ChannelMap map = analyze_channels(graph, shapes);
+  const std::vector<std::string> reasons = not_asked_for(graph, map, options);
   const Dataset data = options.data.load(graph);
   result.before = metrics_of(evaluate({graph}, data), 0).front().second;
-  const ChannelMap map = analyze_channels(graph, shapes);
   // One group at a time; the images are made once.
   Pruner pruner(own, shapes);
   int64_t done = 0;
   for (const auto& group : map.groups) {
     ScanCurve curve{.name = group.name};
-    std::string reason;
-    for (int i = 1; i <= kPoints; ++i) {
+    std::string reason = reasons[static_cast<size_t>(&group - map.groups.data())];
+    const int points = reason.empty() ? kPoints : 0;
+    for (int i = 1; i <= points; ++i) {
       BudgetOptions budget = own.budget();
       budget.ratio = 0.1 * i;
       try {

@@ -29,7 +29,7 @@ struct PruneOptions {
   int64_t round_to = 8;
   double floor = 0.1;
   bool inner_only = false;
-  int64_t steps = 1;
+  int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
 
   std::string compensate = "most-sim";
   CompensateOptions method;
@@ -79,7 +79,7 @@ struct PruneResult {
 // Error{quality} when the accuracy falls by more than max_drop.
 PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes = {});
 
-// Accuracy against the fraction removed, group by group, each cut alone.
+// Accuracy against the fraction removed, group by group, each cut alone: those of options.layers, or all.
 struct ScanCurve {
   std::string name;
   std::vector<double> ratios;

@@ -68,19 +68,20 @@ at::Tensor descending(const at::Tensor& rows) {
 
 }  // namespace
 
-at::Tensor pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options) {
+PixelOrder pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options) {
   check_images(model, data);
   const Attributor attributor(model, options);
-  std::vector<at::Tensor> orders;
+  PixelOrder order{.places = at::empty({data.size(), data.height() * data.width()}, at::kInt)};
   for (int64_t begin = 0; begin < data.size(); begin += kRankedAtOnce) {
     const Batch batch = make_batch(data, begin, std::min(begin + kRankedAtOnce, data.size()));
     const LabelPairs pairs = label_pairs(batch.labels);
     const Attribution found = attributor.explain(batch.images, pairs.rows, pairs.classes);
     const at::NoGradGuard no_grad;
     const at::Tensor maps = joined_maps(found, pairs.rows, data, batch.images.size(0)).flatten(1);
-    orders.push_back(descending(maps));
+    order.places.narrow(0, begin, maps.size(0)).copy_(descending(maps));
+    for (int64_t p = 0; p < found.maps.size(0); ++p) order.counts.add(found.maps[p]);
   }
-  return at::cat(orders);
+  return order;
 }
 
 at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width, uint64_t seed) {
@@ -147,8 +148,11 @@ std::string estimator_of(const Graph& model, const AttributionOptions& options) 
 
 PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options) {
   const AttributionOptions& attribution = options.attribution;
-  return {estimator_of(model, attribution), pixel_order(model, data.train, attribution),
-          pixel_order(model, data.test, attribution)};
+  const PixelOrder train = pixel_order(model, data.train, attribution);
+  const PixelOrder test = pixel_order(model, data.test, attribution);
+  PixelRanking ranking{estimator_of(model, attribution), train.places, test.places, train.counts};
+  ranking.counts.merge(test.counts);
+  return ranking;
 }
 
 PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarOptions& options) {
@@ -174,7 +178,7 @@ RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const
                      const RoarOptions& options, const Trainer& trainer) {
   options.check();
   const PixelFill fill(options.fill, data.train);
-  RoarCurve curve{.name = name};
+  RoarCurve curve{.name = name, .counts = ranking.counts};
   for (const double level : options.levels) {
     const Dataset train = fill.without(data.train, ranking.train, level);
     const Dataset test = fill.without(data.test, ranking.test, level);
@@ -187,6 +191,9 @@ RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const
 
 RoarResult roar(const std::vector<std::pair<std::string, Graph>>& models, const RoarData& data,
                 const RoarOptions& options, const Trainer& trainer) {
+  options.check();
+  for (const auto& [name, model] : models)
+    for (const Dataset* images : {&data.train, &data.test}) tried_attributor(name, model, *images, options.attribution);
   RoarResult result{.metric = roar_metric(data.train), .whole = roar_whole(data, options, trainer)};
   for (const auto& [name, model] : models)
     result.curves.push_back(roar_curve(name, ranking_by(model, data, options), data, options, trainer));

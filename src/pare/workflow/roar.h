@@ -13,12 +13,16 @@
 
 #include "pare/attribute/attributor.h"
 #include "pare/workflow/evaluate.h"
+#include "pare/workflow/maps.h"
 #include "pare/workflow/train.h"
 
 namespace pare {
 
-// int32 [N, pixels]: the pixels of each image from the most relevant on, ties by place.
-at::Tensor pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options);
+struct PixelOrder {
+  at::Tensor places;  // int32 [N, pixels]: the pixels of each image from the most relevant on, ties by place
+  MapCounts counts;   // pixels of zero maps and of those with a NaN are all ties
+};
+PixelOrder pixel_order(const Graph& model, const Dataset& data, const AttributionOptions& options);
 // Of random maps of height · width values, made as large as the images like any map.
 at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width, uint64_t seed);
 
@@ -43,6 +47,7 @@ struct RoarData {
 struct RoarCurve {
   std::string name;                // of the model, or "random"
   std::vector<MetricList> points;  // one a level: means over the seeds
+  MapCounts counts;                // of the maps of training and test images; none of random ones
   std::vector<double> values(const std::string& metric) const;
 };
 
@@ -58,6 +63,7 @@ std::string roar_metric(const Dataset& data);  // f1 where an image has several 
 struct PixelRanking {
   std::string estimator;  // all that made it: a part of the definition of the runs
   at::Tensor train, test;
+  MapCounts counts = {};
 };
 PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options);
 PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarOptions& options);
@@ -67,7 +73,7 @@ MetricList roar_whole(const RoarData& data, const RoarOptions& options, const Tr
 RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const RoarData& data,
                      const RoarOptions& options, const Trainer& trainer);
 
-// Curves of the models, at least one, then the random one.
+// Curves of the models, at least one, then the random one. Every model is tried on an image before anything is trained.
 RoarResult roar(const std::vector<std::pair<std::string, Graph>>& models, const RoarData& data,
                 const RoarOptions& options, const Trainer& trainer);
 

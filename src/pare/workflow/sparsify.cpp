@@ -5,24 +5,26 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "pare/analysis/cost.h"
 #include "pare/core/error.h"
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/slimming.h"
 #include "pare/workflow/distill.h"
-#include "pare/workflow/prune.h"
 
 namespace pare {
 
 void SparsifyOptions::describe(OptionVisitor& options) {
   options.field("method", method, "how weights are chosen",
                 {"cs", "magnitude", "gmp", "imp", "imp-continued", "l0", "slimming", "lr-rewind", "weight-rewind"});
-  options.field("sparsity", sparsity, "part of the masked weights to remove (cs and l0 find it themselves without)");
+  options.field(
+      "sparsity", sparsity,
+      "part of the masked weights to remove (cs and l0 find it themselves without; slimming: of the channels)");
   options.field("s-init", s_init, "cs: where the mask logits begin; the lower the sparser");
   options.field("lambda", lambda, "weight of the penalty (cs 1e-8, l0 1e-4, slimming 1e-4)");
   options.field("beta-final", beta_final, "cs: how hard the mask ends");
   options.field("mask-rate", mask_rate, "cs, l0: learning rate of the mask, times --lr");
   options.field("gates-by-adam", gates_by_adam, "l0: train the gates by Adam");
-  options.field("rounds", rounds, "rounds of training and removing");
+  options.field("rounds", rounds, "cs, imp, imp-continued, lr-rewind, weight-rewind: rounds of training and removing");
   options.field("round-rate", round_rate, "imp: part of the kept weights removed after each round, without --sparsity");
   options.field("rewind", rewind, "epoch to which weights or learning rate go back");
   options.field("finetune", finetune, "epochs of fine-tuning with the mask fixed");
@@ -65,6 +67,28 @@ void SparsifyOptions::check(bool trained) const {
   }
   if (trained && method == "weight-rewind")
     throw Error(ErrorKind::usage, "--method", "weight-rewind needs the early weights: start from --arch");
+  check_used();
+}
+
+// Options that the method would leave aside.
+void SparsifyOptions::check_used() const {
+  const bool finds_itself = method == "cs" || method == "l0";
+  const auto refuse = [&](bool given, const char* option, const char* why) {
+    if (given) throw Error(ErrorKind::usage, option, "{} {}", method, why);
+  };
+  refuse(rounds > 1 && (method == "magnitude" || method == "gmp" || method == "l0" || method == "slimming"), "--rounds",
+         "removes in one round");
+  if (!mask.pattern.empty()) masks_by_score({}, {}, 0, mask);  // refuses what is not N:M
+  refuse(method == "slimming" && !mask.pattern.empty(), "--pattern", "removes whole channels");
+  const bool spreads = mask.distribution != MaskOptions{}.distribution;
+  refuse(spreads && method == "slimming", "--distribution", "removes whole channels");
+  refuse(spreads && !mask.pattern.empty(), "--distribution", "takes the same part of every layer with --pattern");
+  refuse(spreads && finds_itself && sparsity < 0, "--distribution", "finds it by itself without --sparsity");
+  // Its mask is that of the last step, which fits no earlier epoch and no average.
+  if (!finds_itself && method != "gmp") return;
+  refuse(training.validation != 0, "--validation", "keeps the last epoch, where its mask is done");
+  refuse(training.train.patience != 0, "--patience", "hardens its mask until the last epoch");
+  refuse(training.train.average != 0, "--average", "has a mask of the last step, not of an average");
 }
 
 namespace {
@@ -108,6 +132,12 @@ class Sparsifier {
                                  {"sparsity", options_.sparsity},
                                  {"gmp", {options_.gmp_begin, options_.gmp_end, options_.gmp_every}},
                                  {"tensors", names_}};
+    // Of the methods only gmp masks while it trains; what is not said is the default.
+    const MaskOptions plain;
+    if (options_.method == "gmp" && options_.mask.distribution != plain.distribution)
+      definition["distribution"] = options_.mask.distribution;
+    if (options_.method == "gmp" && !options_.mask.pattern.empty()) definition["pattern"] = options_.mask.pattern;
+    if (options_.method == "gmp" && options_.mask.allow_empty) definition["allow-empty"] = true;
     definition["masks"] = fingerprint(result_.masks);
     TrainingJob job{.kind = "sparsify", .what = what, .definition = definition.dump(), .parameters = method};
     job.keep_epochs = std::move(keep_epochs);
@@ -126,9 +156,19 @@ class Sparsifier {
   static std::vector<int64_t> none() { return {}; }
 
   void finish_round(const std::string& name) {
-    result_.rounds.push_back(
-        {name, sparsity_of(graph_, result_.masks), masked(graph_, result_.masks), result_.masks, epochs_});
+    result_.rounds.push_back({name, sparsity(), masked(graph_, result_.masks), result_.masks, epochs_});
   }
+
+  SparsityReport sparsity() const {
+    if (result_.channels.empty()) return sparsity_of(graph_, result_.masks);
+    return {.layers = {},
+            .masked_total = parameters_,
+            .masked_kept = cost_of(graph_).parameters,
+            .parameters = parameters_};
+  }
+
+  // Is it said how many weights are kept, and where, that a method could find by itself?
+  bool count_given() const { return options_.sparsity >= 0 || !options_.mask.pattern.empty(); }
 
   TensorMap by_magnitude(double sparsity) const {
     return masks_by_score(magnitudes(masked(graph_, result_.masks).tensors, names_), {}, sparsity, options_.mask);
@@ -163,7 +203,7 @@ class Sparsifier {
       }
       const TensorMap logits = method.logits(outcome.state.raw);
       TensorMap masks = ContinuousSparsification::masks(logits);
-      if (options_.sparsity >= 0)
+      if (count_given())
         masks = masks_by_score(logits, magnitudes(outcome.state.raw, names_), sparsity_after(round), options_.mask);
       result_.masks = guarded(std::move(masks), logits);
       // w goes on as it is; c goes into the network that is handed out.
@@ -208,7 +248,11 @@ class Sparsifier {
     HardConcrete method(l0, names_);
     const TrainingOutcome outcome = train("gates", graph_, options_.training, &method);
     graph_ = outcome.graph;  // gates folded in
-    result_.masks = guarded(method.masks(outcome.state.raw), magnitudes(outcome.state.raw, names_));
+    const TensorMap scores = magnitudes(outcome.state.raw, names_);
+    result_.masks = guarded(count_given() ? masks_by_score(magnitudes(graph_.tensors, names_), scores,
+                                                           std::max(options_.sparsity, 0.0), options_.mask)
+                                          : method.masks(outcome.state.raw),
+                            scores);
     finish_round("gates fixed");
   }
 
@@ -223,7 +267,10 @@ class Sparsifier {
     cut.round_to = 1;
     cut.inner_only = true;
     cut.seed = options_.training.train.seed;
-    graph_ = prune(graph_, cut).graph;
+    parameters_ = cost_of(graph_).parameters;
+    PruneResult pruned = prune(graph_, cut);
+    graph_ = std::move(pruned.graph);
+    result_.channels = std::move(pruned.groups);
     for (const auto& name : names_) result_.masks[name] = at::ones(graph_.tensor(name).sizes(), at::kBool);
     finish_round("channels removed");
   }
@@ -290,6 +337,7 @@ class Sparsifier {
   const Trainer& trainer_;
   std::vector<std::string> names_;
   int64_t epochs_ = 0;
+  int64_t parameters_ = 0;  // slimming: before channels went
   SparsifyResult result_;
 };
 

@@ -15,6 +15,7 @@
 #include "pare/sparsify/gradual.h"
 #include "pare/sparsify/hard_concrete.h"
 #include "pare/sparsify/mask.h"
+#include "pare/workflow/prune.h"
 #include "pare/workflow/train.h"
 
 namespace pare {
@@ -41,13 +42,16 @@ struct SparsifyOptions {
 
   void describe(OptionVisitor& options);
   void check(bool trained) const;  // Error{usage}; `trained`: the method begins with a trained model
+
+ private:
+  void check_used() const;
 };
 
 // One finished round.
 struct SparsifyRound {
-  std::string name;  // "round 1", "fine-tuning"
-  SparsityReport sparsity;
-  Graph graph;  // with exact zeros
+  std::string name;         // "round 1", "fine-tuning"
+  SparsityReport sparsity;  // slimming: of all parameters, those of removed channels
+  Graph graph;              // with exact zeros
   TensorMap masks;
   int64_t epochs = 0;  // trained so far, all rounds together
 };
@@ -57,6 +61,7 @@ struct SparsifyResult {
   TensorMap masks;
   std::vector<SparsifyRound> rounds;
   std::vector<std::string> notes;
+  std::vector<PrunedGroup> channels;  // slimming: what was removed of each group
   // cs, imp: the network after epoch `rewind` of the first run, scaled as a ticket needs it; else undefined.
   Graph early;
   std::optional<Graph> dense;  // the trained dense network, where there was one

@@ -177,6 +177,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
     throw Error(ErrorKind::usage, "--log-every", "expected 0 or more, found {}", options.log_every);
   if (options.train.patience > 0 && options.validation == 0)
     throw Error(ErrorKind::usage, "--patience", "needs --validation, which says what is better");
+  check_classes(graph, data);
   const DatasetParts parts = hold_out(data, options.validation, options.train.seed);
   TrainingOutcome outcome;
   outcome.run = open_run(options.runs, job.kind, definition_of(graph, data, options, job));

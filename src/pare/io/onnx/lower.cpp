@@ -227,9 +227,7 @@ int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string
 }  // namespace
 
 LoweredGraph lower(Graph graph, int64_t target) {
-  if (target < kOldestWritten || target > kCanonicalOpset)
-    throw Error(ErrorKind::usage, "opset", "{} cannot be written, expected {} to {}", target, kOldestWritten,
-                kCanonicalOpset);
+  check_written_opset(target);
   std::vector<std::string> raised_by;
   const int64_t opset = choose_opset(graph, target, raised_by);
   LowerContext context{.graph = graph, .opset = opset, .names = FreeNames(graph)};

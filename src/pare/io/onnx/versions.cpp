@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "pare/core/error.h"
 #include "pare/io/onnx/upgrade.h"
 
 namespace pare {
@@ -247,6 +248,12 @@ std::optional<int64_t> stated_rank(const std::string& value, const Graph& graph)
     for (const auto& info : *infos)
       if (info.name == value && info.dims) return static_cast<int64_t>(info.dims->size());
   return std::nullopt;
+}
+
+void check_written_opset(int64_t opset) {
+  if (opset < kOldestWritten || opset > kCanonicalOpset)
+    throw Error(ErrorKind::usage, "opset", "{} cannot be written, expected {} to {}", opset, kOldestWritten,
+                kCanonicalOpset);
 }
 
 int64_t needed_opset(const Node& node, const Graph& graph) {

@@ -12,6 +12,9 @@ namespace pare {
 
 inline constexpr int64_t kOldestWritten = 11;
 
+// Error{usage} for an opset that cannot be written: older than that, or newer than the canonical one.
+void check_written_opset(int64_t opset);
+
 // The smallest opset (at least 11) that lower() can write the node in.
 int64_t needed_opset(const Node& node, const Graph& graph);
 

@@ -39,7 +39,7 @@ void fill_value_info(const ValueInfo& info, onnx::ValueInfoProto& proto) {
   auto& shape = *type.mutable_shape();
   for (const auto& dim : *info.dims) {
     auto& extent = *shape.add_dim();
-    if (dim.fixed())
+    if (dim.fixed() && !dim.assumed)
       extent.set_dim_value(dim.size);
     else if (!dim.symbol.empty())
       extent.set_dim_param(dim.symbol);

@@ -105,7 +105,8 @@ struct MapSubject {
     if (setting == "distillation") epochs += fmt::format(" + {}", scale.student_epochs);
     if (setting == "structured") epochs += fmt::format(" + {}", scale.filter_epochs);
     if (setting == "unstructured") epochs += fmt::format(" + {} x {}", scale.rounds, scale.round_epochs);
-    return fmt::format("{} epochs{}", epochs, seeds > 1 ? fmt::format(", {} seeds", seeds) : "");
+    return fmt::format("{} epochs{}{}", epochs, seeds > 1 ? fmt::format(", {} seeds", seeds) : "",
+                       test_images_text(scale.test_images));
   }
 };
 
@@ -138,9 +139,10 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
 void roar_table(Reproduction& table, AttributionExperiment& experiment, const std::string& fill) {
   const AttributionScale& scale = experiment.scale();
   const TableRow row{
-      .table = fmt::format("remove and retrain, {}, distilled students, {} epochs, {}{}", experiment.task().name,
+      .table = fmt::format("remove and retrain, {}, distilled students, {} epochs, {}{}{}", experiment.task().name,
                            scale.roar_epochs, fill == "mean" ? "mean colour" : "filled from the neighbours",
-                           scale.roar_seeds > 1 ? fmt::format(", {} seeds", scale.roar_seeds) : ""),
+                           scale.roar_seeds > 1 ? fmt::format(", {} seeds", scale.roar_seeds) : "",
+                           test_images_text(scale.test_images)),
       .metric = "f1",
       .on_request = table.options().scale == "small"};
   const auto add = [&](const std::string& maps, const std::function<PixelRanking()>& ranking) {

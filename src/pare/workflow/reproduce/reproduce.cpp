@@ -202,6 +202,8 @@ Dataset training_data(const TrainingPlan& plan) {
   return DataChoice{.data = plan.data, .split = "train", .limit = plan.limit}.load({});
 }
 
+std::string test_images_text(int64_t images) { return images > 0 ? fmt::format(", {} test images", images) : ""; }
+
 Graph Reproduction::train(const TrainingPlan& plan) const { return train(plan, training_data(plan)); }
 
 std::vector<Graph> Reproduction::train_each(const std::vector<TrainingPlan>& plans) const {

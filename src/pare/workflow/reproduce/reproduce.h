@@ -92,6 +92,9 @@ struct TrainingPlan {
 // The images that it trains on.
 Dataset training_data(const TrainingPlan& plan);
 
+// For the name of a table: ", 2000 test images" where not all are taken (0).
+std::string test_images_text(int64_t images);
+
 class Reproduction {
  public:
   Reproduction(const std::string& paper, const ReproduceOptions& options, Trainer trainer);

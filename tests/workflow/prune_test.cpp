@@ -1,0 +1,98 @@
+// Pruning from end to end: several steps end where one does, and what is refused.
+#include "pare/workflow/prune.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "pare/core/error.h"
+#include "pare/zoo/zoo.h"
+
+namespace pare {
+namespace {
+
+std::vector<int64_t> widths(const Graph& graph, PruneOptions options, int64_t steps) {
+  options.steps = steps;
+  std::vector<int64_t> kept;
+  for (const auto& group : prune(graph, options).groups) kept.push_back(group.kept);
+  return kept;
+}
+
+PruneOptions plain() {
+  PruneOptions options;
+  options.compensate = "none";
+  options.inner_only = true;
+  return options;
+}
+
+TEST(Prune, StepsEndWithTheWidthsOfOne) {
+  const Graph graph = build("resnet20");
+  PruneOptions channels = plain();
+  channels.channels = 0.5;
+  const auto once = widths(graph, channels, 1);
+  EXPECT_THAT(once, testing::Contains(8));
+  EXPECT_EQ(widths(graph, channels, 4), once);
+
+  PruneOptions layers = channels;
+  layers.channels = 0.2;
+  layers.layers = {"layer3.*", "layer2.*=0.5"};
+  layers.round_to = 1;
+  EXPECT_EQ(widths(graph, layers, 3), widths(graph, layers, 1));
+
+  for (auto PruneOptions::*budget : {&PruneOptions::params, &PruneOptions::macs}) {
+    PruneOptions cost = plain();
+    cost.*budget = 0.3;
+    EXPECT_EQ(widths(graph, cost, 3), widths(graph, cost, 1));
+  }
+}
+
+TEST(Prune, GlobalStepsRemoveAsManyChannels) {
+  const Graph graph = build("resnet20");
+  PruneOptions options = plain();
+  options.channels = 0.5;
+  options.scope = "global";
+  options.round_to = 1;
+  const auto left = [&](int64_t steps) {
+    const auto kept = widths(graph, options, steps);
+    return std::accumulate(kept.begin(), kept.end(), int64_t{0});
+  };
+  EXPECT_NEAR(static_cast<double>(left(3)), static_cast<double>(left(1)), 4);
+}
+
+TEST(Prune, NothingInAllStepsIsAnError) {
+  PruneOptions options = plain();
+  options.channels = 0.5;
+  options.round_to = 4096;
+  EXPECT_THROW(widths(build("lenet-5"), options, 3), Error);
+}
+
+TEST(Prune, EmptyChannelsGoInOneStep) {
+  Graph graph = build("lenet-300-100");
+  const Node* second = nullptr;
+  for (const auto& node : graph.nodes)
+    if (node.op == "Gemm" && graph.tensor(node.inputs[1]).size(0) == 100) second = &node;
+  ASSERT_NE(second, nullptr);
+  at::Tensor weight = graph.tensor(second->inputs[1]).clone();
+  weight.narrow(1, 3, 2).zero_();
+  graph.tensors[second->inputs[1]] = weight;
+  PruneOptions options;
+  options.empty = true;
+  EXPECT_EQ(widths(graph, options, 2).front(), 298);
+}
+
+TEST(Prune, ANegativeDropIsRefused) {
+  PruneOptions options = plain();
+  options.channels = 0.5;
+  options.max_drop = -0.5;
+  try {
+    prune(build("lenet-300-100"), options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("--max-drop: expected 0 or more"));
+  }
+}
+
+}  // namespace
+}  // namespace pare
