@@ -163,9 +163,10 @@ std::vector<std::string> spread_lists(const std::vector<std::string>& words, con
       ++arguments;
       continue;
     }
-    const auto [flag, has_value] = given_flag(word, options.flags);
+    const GivenFlag given = given_flag(word, options.flags);
+    const FlagInfo* flag = given.flag;
     if (flag == nullptr || !flag->takes_value) continue;
-    if (!has_value && i < words.size()) spread.push_back(words[i++]);
+    if (!given.has_value && i < words.size()) spread.push_back(words[i++]);
     const bool full = !endless && arguments >= places.size();
     const auto goes_on = [&](const std::string& next) {
       if (flag->list == ListOf::numbers) return is_numbers(next);

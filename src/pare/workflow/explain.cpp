@@ -97,7 +97,7 @@ class Explainer {
       : input_(input), own_(model, options) {
     for (const auto& [name, other] : others) {
       names_.push_back(name);
-      others_.push_back(of_model(name, [&] { return Attributor(other, options); }));
+      others_.push_back(of_model(name, [&, &model = other] { return Attributor(model, options); }));
     }
   }
 
