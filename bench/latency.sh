@@ -14,10 +14,10 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" # short names in the table
 
-"$pare" convert --arch resnet20 -q -o resnet20.onnx >/dev/null
+"$pare" convert --arch resnet20 -q --no-record -o resnet20.onnx >/dev/null
 "$pare" prune resnet20.onnx --criterion l1 --channels 0.5 --compensate none -q --no-record -o half.onnx >/dev/null
 /usr/bin/python3 "$root/bench/mask_channels.py" resnet20.onnx half.onnx masked.onnx
-"$pare" verify masked.onnx half.onnx --samples 8 --tolerance 1e-4 -q >/dev/null
+"$pare" verify masked.onnx half.onnx --samples 8 --tolerance 1e-4 -q --no-record >/dev/null
 echo "masked.onnx and half.onnx compute the same (pare verify)"
 "$pare" sparsify resnet20.onnx --data cifar10 --limit 256 --method magnitude --sparsity 0.9 --runs runs -q --no-record \
   -o zeros.onnx >/dev/null

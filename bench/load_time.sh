@@ -12,7 +12,7 @@ cmake -S . -B build/release -DPARE_BENCH=ON >/dev/null
 cmake --build build/release -j2 --target bench_load_time pare_cli >/dev/null
 
 model=${1:-$scratch/large.onnx}
-[ -e "$model" ] || build/release/pare convert --arch vgg16 --width 1.32 -q -o "$model" >/dev/null
+[ -e "$model" ] || build/release/pare convert --arch vgg16 --width 1.32 -q --no-record -o "$model" >/dev/null
 size=$(stat -c %s "$model")
 
 median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }

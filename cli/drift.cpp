@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "metrics.h"
+#include "pare/attribute/attributor.h"
 #include "pare/core/error.h"
+#include "pare/data/loader.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare::cli {
@@ -23,13 +26,20 @@ void DriftMetric::check(const Graph& original, const DataChoice& data) {
     choice.limit = images_;
     shown_ = choice.load(original);
     check_images(original, shown_);
+    try_maps(original);
   } catch (const Error& error) {
     throw Error(error.kind(), "--attribution-drift", "{}: {}", error.where(), error.message());
   }
 }
 
 void DriftMetric::check_compared(const Graph& model) const {
-  if (images_ > 0) check_drift(model);
+  if (images_ == 0) return;
+  check_drift(model);
+  try_maps(model);
+}
+
+void DriftMetric::try_maps(const Graph& model) const {
+  if (shown_.size() > 0) Attributor(model, {}).explain(make_batch(shown_, 0, 1).images);
 }
 
 void DriftMetric::report(Session& session, const Graph& original, const Graph& compressed,
@@ -38,8 +48,7 @@ void DriftMetric::report(Session& session, const Graph& original, const Graph& c
   const AttributionDrift drift = attribution_drift(original, compressed, shown_);
   session.print("attribution: cosine {:.4f} and rank correlation {:.4f} to the maps before, {} images at {}\n",
                 drift.cosine.mean(), drift.rank_correlation.mean(), shown_.size(), drift.layer);
-  if (drift.counts.zero > 0) session.say("note: {} maps of the new model are all zero\n", drift.counts.zero);
-  if (drift.counts.nan > 0) session.say("note: {} maps of the new model hold a NaN\n", drift.counts.nan);
+  say_empty_maps(session, "the new model", drift.counts, "a cosine of 0 to any other map", "left out");
   document["after"]["attribution_similarity"] = drift.cosine.mean();
   document["attribution_drift"] = {{"cosine", drift.cosine.mean()},
                                    {"rank_correlation", drift.rank_correlation.mean()},

@@ -22,6 +22,8 @@ class DriftMetric {
   void report(Session& session, const Graph& original, const Graph& compressed, nlohmann::json& document) const;
 
  private:
+  void try_maps(const Graph& model) const;  // throws what explaining an image throws
+
   int64_t images_ = 0;  // of the test split; 0: not asked for
   Dataset shown_;
 };

@@ -15,9 +15,8 @@ namespace {
 constexpr std::pair<char, const char*> kLetters[] = {{'o', "output"}, {'n', "ranks"}, {'q', "quiet"}, {'v', "verbose"}};
 
 std::string flag_of(const std::string& name) {
-  for (const auto& [letter, of] : kLetters)
-    if (name == of) return fmt::format("-{},--{}", letter, name);
-  return "--" + name;
+  const char letter = letter_of(name);
+  return letter == 0 ? "--" + name : fmt::format("-{},--{}", letter, name);
 }
 
 std::string help_of_numbers(const std::string& help) { return help + " (several: with commas or as words)"; }
@@ -64,6 +63,12 @@ GivenFlag given_flag(const std::string& word, const std::vector<FlagInfo>& flags
 }
 
 }  // namespace
+
+char letter_of(std::string_view name) {
+  for (const auto& [letter, of] : kLetters)
+    if (name == of) return letter;
+  return 0;
+}
 
 void FlagWriter::field(const std::string& name, bool& value, const std::string& help) {
   app_.add_flag(flag_of(name), value, help);

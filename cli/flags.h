@@ -27,6 +27,9 @@ class FlagWriter : public OptionVisitor {
   CLI::App& app_;
 };
 
+// The letter that stands for an option's name; 0 for none.
+char letter_of(std::string_view name);
+
 // Several values of an option: none, numbers, or words.
 enum class ListOf { nothing, numbers, words };
 

@@ -30,11 +30,8 @@ FlagLister common_flags() {
 }
 
 std::string flag_text(const FlagInfo& flag) {
-  const std::string letter = flag.name == "output"    ? "-o, "
-                             : flag.name == "quiet"   ? "-q, "
-                             : flag.name == "verbose" ? "-v, "
-                                                      : "";
-  return letter + "--" + flag.name;
+  const char letter = letter_of(flag.name);
+  return letter == 0 ? "--" + flag.name : fmt::format("-{}, --{}", letter, flag.name);
 }
 
 // Help with the values it takes and the one it has.

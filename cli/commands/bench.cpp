@@ -149,18 +149,18 @@ class Bench : public Command {
     auto notes = nlohmann::json::array();
     size_t next = graphs.size();  // of the latencies of ONNX Runtime
     const Latency* peer_base = peer.numbers.front() ? &latencies[next] : nullptr;
-    const int64_t first_macs = macs_of_image(graphs.front());
+    const int64_t first_macs = cost_of(graphs.front()).macs;
     for (size_t m = 0; m < graphs.size(); ++m) {
-      const int64_t macs = macs_of_image(graphs[m]);
-      const double fewer = macs > 0 ? static_cast<double>(first_macs) / static_cast<double>(macs) : 0;
+      const ModelCost cost = cost_of(graphs[m]);
+      const double fewer = cost.macs > 0 ? static_cast<double>(first_macs) / static_cast<double>(cost.macs) : 0;
       const Figures own_figures = figures_of(latencies[m], &latencies[0], graphs[m], graphs[0]);
       nlohmann::json entry = latency_json(latencies[m], own_figures);
       entry.update({{"model", models_[m]},
                     {"mac_ratio", fewer},
                     {"zeros", part_of_zeros(graphs[m])},
                     {"batch", batch_of(graphs[m], batch_)},
-                    {"parameters", cost_of(graphs[m]).parameters},
-                    {"macs", macs}});
+                    {"parameters", cost.parameters},
+                    {"macs", cost.macs}});
       if (const int64_t batch = batch_of(graphs[m], batch_); batch != batch_)
         notes.push_back(fmt::format(
             "{}: its file fixes a batch of {}, not {}: times are of that; images/s, speed-up and MACs are of an image.",
@@ -190,8 +190,6 @@ class Bench : public Command {
     if (peer.runtime) result["onnxruntime"] = peer.runtime->version();
     return result;
   }
-
-  static int64_t macs_of_image(const Graph& graph) { return cost_of(graph).macs / batch_of(graph); }
 
   // Of an image: models may come in batches of different sizes.
   struct Figures {

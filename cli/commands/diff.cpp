@@ -116,16 +116,9 @@ class Diff : public Command {
     return {{"name", side.name}, {"output", side.output}, {"parameters", side.parameters}, {"macs", side.macs}};
   }
 
-  // MACs of an image, whatever batch the file fixes.
-  static ModelCost cost_of_image(const Graph& graph) {
-    ModelCost cost = cost_of(graph);
-    cost.macs /= batch_of(graph);
-    return cost;
-  }
-
   nlohmann::json totals(Session& session, const Graph& a, const Graph& b) const {
-    const ModelCost first = cost_of_image(a);
-    const ModelCost second = cost_of_image(b);
+    const ModelCost first = cost_of(a);
+    const ModelCost second = cost_of(b);
     Table table({"", a_, b_});
     table.add({"parameters", with_commas(first.parameters), with_commas(second.parameters)});
     table.add({"MACs per image", with_commas(first.macs), with_commas(second.macs)});
@@ -157,8 +150,8 @@ class Diff : public Command {
 
   void write_page(const Graph& a, const Graph& b, const GraphDiff& diff, const std::vector<Difference>& outputs,
                   const std::string& problem) const {
-    const ModelCost first = cost_of_image(a);
-    const ModelCost second = cost_of_image(b);
+    const ModelCost first = cost_of(a);
+    const ModelCost second = cost_of(b);
     DiffPage page{
         .title = fmt::format("{} and {}", a_, b_), .a = a_, .b = b_, .totals = {}, .outputs = {}, .problem = problem};
     page.totals.heading = {"", escape_html(a_), escape_html(b_)};

@@ -6,7 +6,9 @@
 
 #include "command.h"
 #include "input.h"
+#include "metrics.h"
 #include "pare/core/error.h"
+#include "pare/core/file.h"
 #include "pare/data/image.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
@@ -43,6 +45,7 @@ class Explain : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the directory for the pictures");
     if (images_.empty() == data_.data.empty())
       throw Error(ErrorKind::usage, "explain", "give either image files or --data");
+    attribution_.check();
     check_directory(session);
     attribution_.seed = static_cast<uint64_t>(session.common.seed);
     const Graph model = read_model(session, model_, model_options_).graph;
@@ -53,9 +56,7 @@ class Explain : public Command {
       const int64_t wanted = find_class(class_, input.class_names);
       for (auto& classes : input.classes) classes = {wanted};
     }
-    std::error_code failed;
-    fs::create_directories(output_, failed);
-    if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
+    make_directory(output_);
     std::vector<std::pair<std::string, Graph>> others;
     for (size_t i = 0; i < graphs.size(); ++i) others.emplace_back(compare_[i], graphs[i]);
     return write(session, model, others, input);
@@ -71,7 +72,7 @@ class Explain : public Command {
   }
 
   ExplainInput subjects(const Graph& model) const {
-    if (!images_.empty()) return read_explain_input(images_, model, data_.mean, data_.std);
+    if (!images_.empty()) return read_explain_input(images_, model, data_.mean, data_.std, data_.size);
     if (count_ < 1) throw Error(ErrorKind::usage, "--count", "expected at least 1, found {}", count_);
     DataChoice choice = data_;
     if (choice.limit == 0) choice.limit = count_;
@@ -138,11 +139,11 @@ class Explain : public Command {
     });
     session.print("{}\nmaps by {} at {}\n", table.text(), attribution_.method, layers[0]);
     if (worst) session.print("relevance is conserved to {:.2g} of the score at the worst\n", *worst);
-    say_counts(session, model_, counts[0]);
+    say_empty(session, model_, counts[0]);
     auto compared = nlohmann::json::array();
     for (size_t i = 0; i < others.size(); ++i) {
       session.print("maps of {} at {}\n", compare_[i], layers[i + 1]);
-      say_counts(session, compare_[i], counts[i + 1]);
+      say_empty(session, compare_[i], counts[i + 1]);
       compared.push_back({{"model", compare_[i]},
                           {"layer", layers[i + 1]},
                           {"zero_maps", counts[i + 1].zero},
@@ -154,12 +155,8 @@ class Explain : public Command {
             {"compared", compared}};
   }
 
-  static void say_counts(const Session& session, const std::string& model, const MapCounts& counts) {
-    if (counts.zero > 0)
-      session.say("note: {}: {} of {} maps are all zero: nothing speaks for the class\n", model, counts.zero,
-                  counts.maps);
-    if (counts.nan > 0)
-      session.say("note: {}: {} of {} maps hold a NaN, shown as zero\n", model, counts.nan, counts.maps);
+  static void say_empty(const Session& session, const std::string& model, const MapCounts& counts) {
+    say_empty_maps(session, model, counts, "nothing speaks for the class", "shown as zero");
   }
 
   static std::string number(double value) { return fmt::format("{:.4f}", value); }

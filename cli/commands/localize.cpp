@@ -28,6 +28,7 @@ class Localize : public Command {
 
   nlohmann::json run(Session& session) override {
     if (batch_ < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch_);
+    attribution_.check();
     attribution_.seed = static_cast<uint64_t>(session.common.seed);
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const Dataset data = data_.load(graphs.front());
@@ -67,10 +68,9 @@ class Localize : public Command {
                               {"rank_correlation", l.rank_correlation.mean()}};
       if (l.conservation_error.counted > 0) entry["conservation_error"] = l.conservation_error.mean();
       list.push_back(entry);
-      if (l.present.zero_maps > 0)
-        session.say("note: {}: {} of {} maps are all zero\n", models_[m], l.present.zero_maps, l.present.pairs);
-      if (l.present.nan_maps > 0)
-        session.say("note: {}: {} maps hold a NaN and are left out\n", models_[m], l.present.nan_maps);
+      say_empty_maps(session, models_[m],
+                     {.maps = l.present.pairs, .zero = l.present.zero_maps, .nan = l.present.nan_maps},
+                     "an AUC of 0.5, pointing at the corner", "left out");
     }
     session.print("{}\n{} of {}, {} at {}: {} pairs of {} images in {:.2f} s\n", table.text(), data.split, data.name,
                   attribution_.method, result.models.front().layer, with_commas(result.pairs),

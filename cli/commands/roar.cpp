@@ -93,12 +93,8 @@ class RoarCommand : public Command {
                         {"distance_to_first", distance},
                         {"zero_maps", curve.counts.zero},
                         {"nan_maps", curve.counts.nan}});
-      if (curve.counts.zero > 0)
-        session.say("note: {}: {} of {} maps are all zero: their pixels go from the top\n", curve.name,
-                    curve.counts.zero, curve.counts.maps);
-      if (curve.counts.nan > 0)
-        session.say("note: {}: {} of {} maps hold a NaN: the pixels of their images go from the top\n", curve.name,
-                    curve.counts.nan, curve.counts.maps);
+      constexpr std::string_view ties = "the pixels of their images go from the top";
+      say_empty_maps(session, curve.name, curve.counts, ties, ties);
       LineSeries series{.name = curve.name, .x = options_.levels, .y = values};
       series.x.insert(series.x.begin(), 0.0);
       series.y.insert(series.y.begin(), whole);

@@ -189,10 +189,7 @@ class Tickets : public Command {
 
   // Makes the directory before anything is trained. Tickets of the same search may be written again.
   void prepare_directory(const Session& session) const {
-    std::error_code failed;
-    fs::create_directories(output_, failed);
-    if (failed || !fs::is_directory(output_))
-      throw Error(ErrorKind::file, output_, "cannot be made: {}", failed ? failed.message() : "it is no directory");
+    make_directory(output_);
     if (session.common.force || (!fs::exists(table_path()) && !fs::exists(ticket_path(0)))) return;
     std::ifstream in(table_path());
     const auto found = nlohmann::json::parse(in, nullptr, false);

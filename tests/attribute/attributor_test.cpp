@@ -234,6 +234,44 @@ TEST(Explained, AnActivationInABranchGivesWayToTheJoin) {
   EXPECT_EQ(last_spatial_value(two), last);
 }
 
+// Where one place is left of the picture, an extent of channels that come last is none of it.
+TEST(Explained, ChannelsBehindTheLastPoolAreNoPicture) {
+  const auto turned = [](TestGraph& g, const std::string& v, const std::vector<int64_t>& order) {
+    return g.node("Transpose", {v}, {{"perm", order}});
+  };
+  const auto normed = [](TestGraph& g, const std::string& v) {
+    return g.node("LayerNormalization", {v, g.positive({4}), g.random({4})}, {{"axis", int64_t{-1}}});
+  };
+  TestGraph first;
+  const std::string sum = first.conv(first.input("x", {-1, 3, 8, 8}), 3, 4);
+  const std::string behind = normed(first, turned(first, first.node("GlobalAveragePool", {sum}), {0, 2, 3, 1}));
+  const std::string flat = first.node("Flatten", {turned(first, behind, {0, 3, 1, 2})});
+  const Graph pooled_first = first.finish(first.linear(flat, 4, 5));
+  EXPECT_EQ(last_spatial_activation(pooled_first), sum);
+  EXPECT_EQ(last_spatial_value(pooled_first), sum);
+  // The pool itself has them last.
+  TestGraph last;
+  const std::string picture = turned(last, last.conv(last.input("x", {-1, 3, 8, 8}), 3, 4), {0, 2, 3, 1});
+  const std::string mean = last.node("ReduceMean", {picture, last.integers({1, 2})}, {{"keepdims", int64_t{1}}});
+  const Graph turned_first = last.finish(last.linear(last.node("Flatten", {normed(last, mean)}), 4, 5));
+  EXPECT_EQ(last_spatial_value(turned_first), picture);
+}
+
+TEST(Attributor, ScoresWithoutAGradientAreRefusedByName) {
+  TestGraph g;
+  const std::string y = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
+  const std::string whole = g.node("Cast", {g.node("Cast", {y}, {{"to", int64_t{7}}})}, {{"to", int64_t{11}}});
+  const Graph graph = g.finish(g.linear(pooled(g, whole), 4, 5));
+  for (const char* method : {"gradcam", "gradient", "ig"}) try {
+      Attributor(graph, {.method = method, .layer = std::string(method) == "gradcam" ? y : "", .steps = 2})
+          .explain(images(2));
+      ADD_FAILURE() << method << ": nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::unsupported) << error.what();
+      EXPECT_EQ(error.where(), std::string(method) == "gradcam" ? y : "x");
+    }
+}
+
 // What is published was measured at these layers.
 TEST(Explained, ArchitecturesWithoutBranchesAtTheEndHaveTheirLastActivation) {
   for (const auto& arch : architectures()) {
@@ -291,6 +329,10 @@ TEST(Explained, ObservedLayersKeepTheirValues) {
   EXPECT_THROW(explained_graph(graph, {"conv9"}), Error);
   const auto map = [&](const std::string& layer) { return Attributor(graph, {.layer = layer}).explain(x).maps; };
   EXPECT_GT(largest(map(conv.outputs[0]) - map(norm.outputs[0])), 1e-3);
+  // A norm has its name even where it is folded.
+  Graph renamed = graph;
+  renamed.nodes.at(5).name = "/features/norm";
+  EXPECT_TRUE(Attributor(renamed, {.layer = "/features/norm"}).explain(x).maps.equal(map(norm.outputs[0])));
 }
 
 TEST(Attributor, ANetworkMayHaveOneScore) {

@@ -149,7 +149,7 @@ TEST(Walk, AMatrixProductAndItsBiasAreALinearLayer) {
       two.node("Add", {two.node("MatMul", {two.input("x", {-1, 6}), two.tensor(weight)}), two.tensor(bias)}));
   at::manual_seed(3);
   const at::Tensor x = at::randn({4, 6}, at::kDouble);
-  for (const char* preset : {"zero", "z-plus"})
+  for (const auto& preset : lrp_presets())
     EXPECT_LT(largest(Walker(gemm, x).lrp(preset) - Walker(matmul, x).lrp(preset)), 1e-12) << preset;
   // Of all scores some are positive only by their bias.
   const at::Tensor rows = at::arange(20, at::kLong).div(5, "floor"), classes = at::arange(20, at::kLong).remainder(5);
@@ -162,6 +162,36 @@ TEST(Walk, AMatrixProductAndItsBiasAreALinearLayer) {
     // Nothing excites a score whose products are all negative.
     EXPECT_TRUE(method.ends_with("ebp") || two_nodes.largest_error() < 1e-12) << method;
   }
+}
+
+// A hidden one too, whatever the convolutions in front of it follow.
+TEST(Walk, AHiddenMatrixProductAndItsBiasAreALinearLayer) {
+  const auto net = [](bool joined) {
+    TestGraph g(3);
+    const auto dense = [&](const std::string& x, int64_t in, int64_t out) {
+      const std::string weight = g.random({in, out}), bias = g.random({out});
+      if (joined) return g.node("Gemm", {x, weight, bias});
+      return g.node("Add", {bias, g.node("MatMul", {x, weight})});
+    };
+    const std::string y = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 4));
+    return g.finish(dense(g.relu(dense(g.node("Flatten", {y}), 256, 7)), 7, 5));
+  };
+  const Walker one(net(true), images(4)), two(net(false), images(4));
+  ASSERT_LT(largest(one.score - two.score), 1e-12);
+  for (const auto& preset : lrp_presets()) {
+    const at::Tensor expected = one.lrp(preset);
+    EXPECT_LT(largest(expected - two.lrp(preset)), 1e-10 * largest(expected)) << preset;
+  }
+  EXPECT_LT(largest(one.rap() - two.rap()), 1e-10);
+}
+
+// Paths that part and meet again are as many as there are subsets of the nodes.
+TEST(Walk, LongChainsInFrontOfALayerTakeNoTime) {
+  TestGraph g;
+  std::string x = g.input("x", {-1, 3, 8, 8});
+  for (int i = 0; i < 60; ++i) x = g.node("Max", {x, x});
+  const Walker w(g.finish(g.linear(g.node("Flatten", {g.relu(g.conv(x, 3, 4))}), 256, 5)), images(2));
+  EXPECT_LT(largest(sums(w.lrp("z-plus")) - w.score), 1e-11);
 }
 
 // --- what stands in front of the first layer

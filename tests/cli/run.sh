@@ -360,6 +360,11 @@ exits "explain: neither images nor data" 2 explain vgg9.onnx -o maps2
 exits "explain: a class out of range" 2 explain vgg9.onnx "$picture" --class 10 -o maps2
 exits "explain: a class of no name" 2 explain vgg9.onnx "$picture" --class unicorn -o maps2
 exits "explain: a layer that is not there" 2 explain vgg9.onnx "$picture" --layer conv99 -o maps2
+for odd in "--lrp epsilon" "--steps 5" "--samples 5" "--noise 0.3" "--size 64"; do
+  exits "explain: an option that this has no use for, $odd" 2 explain vgg9.onnx "$picture" --class 3 $odd -o maps2
+  check "explain: says which, $odd" "$(head -c 300 stderr)" grep -q -e "^pare: ${odd% *}:" stderr
+done
+exits "localize: an option of another method" 2 localize vgg9.onnx --data scenes:scenes --lrp epsilon
 exits "explain: a layer without extent" 1 explain vgg9.onnx "$picture" --layer flatten -o maps2
 exits "explain: a picture that is none" 1 explain vgg9.onnx half.onnx -o maps2
 check "explain: a picture that is none: names the file" "$(head -c 200 stderr)" grep -q half.onnx stderr
@@ -403,6 +408,8 @@ exits "distill: no teacher" 2 distill "${student[@]}" "${learn[@]}" -o none.onnx
 exits "distill: no student" 2 distill --teacher vgg9.onnx "${learn[@]}" -o none.onnx
 exits "distill: an unknown matching" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match magic -o none.onnx
 exits "distill: a part of channels above one" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match sswa --drop 2 -o none.onnx
+exits "distill: the drop of another matching" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --drop 0.5 -o none.onnx
+exits "distill: the weight of no matching" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match-weight 5 -o none.onnx
 exits "distill: a layer that is not there" 2 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --match-layers conv99 -o none.onnx
 exits "distill: layers of different extents" 1 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]}" --match swa --match-layers features.13=features.26 -o none.onnx
 check "distill: layers of different extents: says both" "$(head -c 300 stderr)" grep -q '7x7.*14x14' stderr
@@ -503,6 +510,12 @@ exits "diff of a fixed batch" 0 diff lenet-open.onnx lenet-fixed.onnx --json --n
 check "diff of a fixed batch: names the input, MACs of an image" "$(tail -c 600 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
   process.exit(r.inputs.length === 1 && /8x1x28x28/.test(r.inputs[0].b) && r.totals.a.macs === r.totals.b.macs ? 0 : 1)'
+exits "inspect of a fixed batch" 0 inspect lenet-fixed.onnx --json
+cp stdout fixed.json
+exits "inspect of an open batch" 0 inspect lenet-open.onnx --json
+check "inspect of a fixed batch: MACs of an image, in all and by layer" "$(head -c 300 stdout)" node -e '
+  const read = name => JSON.parse(require("fs").readFileSync(name, "utf8")), a = read("stdout"), b = read("fixed.json");
+  process.exit(a.macs > 0 && a.macs === b.macs && a.nodes.every((node, i) => node.macs === b.nodes[i].macs) ? 0 : 1)'
 
 # --- prune ------------------------------------------------------------------------------------------------------------
 exits "prune" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 -o pruned.onnx

@@ -58,9 +58,7 @@ Step step_of(Objective& objective, const Graph& student, const Batch& batch, con
 double penalty_of(const DistillationOptions& options, const Graph& student, const Batch& batch,
                   const TensorMap& changed = {}) {
   Distillation with(teacher_net(), student, options);
-  DistillationOptions none = options;
-  none.match = "none";
-  none.match_layers = {};
+  const DistillationOptions none{.alpha = options.alpha, .temperature = options.temperature};
   Distillation without(teacher_net(), student, none);
   return step_of(with, student, batch, changed).loss - step_of(without, student, batch, changed).loss;
 }
@@ -137,7 +135,7 @@ TEST(Distillation, AFinalOperatorHasNoPartInTheScores) {
   for (const std::string op : {"Softmax", "LogSoftmax", "Sigmoid"}) {
     const Graph ending = with_final(student, op);
     for (const std::string match : {"none", "at-grad", "swa"}) {
-      const DistillationOptions options{.alpha = 0.5, .match = match, .match_weight = 1};
+      const DistillationOptions options{.alpha = 0.5, .match = match};
       Distillation of_ending(with_final(teacher_net(), op), ending, options),
           of_scores(teacher_net(), student, options);
       const Step step = step_of(of_ending, ending, batch), expected = step_of(of_scores, student, batch);
@@ -313,6 +311,25 @@ TEST(RememberedOutputs, AreThoseOfTheProgram) {
     const at::Tensor changed = remembered.of(program, others, {.images = others, .of = 10})[0];
     EXPECT_LT(largest(changed - program.run({&others, 1}).outputs[0]), 1e-12);
   }
+}
+
+// The first convolution of a bottleneck comes before its stride: it has the extent of the stage in front of it.
+TEST(Distillation, StagesEndBeforeTheNextOneBegins) {
+  TestGraph g;
+  using Ints = std::vector<int64_t>;
+  const auto conv = [&](const std::string& x, int64_t in, int64_t out, int64_t side, int64_t stride) {
+    return g.node("Conv", {x, g.random({out, in, side, side})},
+                  {{"pads", Ints(4, side / 2)}, {"strides", Ints{stride, stride}}});
+  };
+  const std::string first = g.relu(conv(g.input("x", {-1, 3, 8, 8}), 3, 8, 3, 1));
+  const std::string inner = g.relu(conv(g.relu(conv(first, 8, 4, 1, 1)), 4, 4, 3, 2));
+  const std::string second = g.relu(g.node("Add", {conv(inner, 4, 8, 1, 1), conv(first, 8, 8, 1, 2)}));
+  const Graph net = g.finish(g.linear(g.node("Flatten", {g.node("GlobalAveragePool", {second})}), 8, 5));
+  const auto pairs = matched_layers(net, net, *find_match_method("at"), {});
+  ASSERT_EQ(pairs.size(), 2U);
+  EXPECT_EQ(pairs[0].teacher, second);
+  EXPECT_EQ(pairs[1].teacher, first);
+  EXPECT_EQ(pairs[1].student, first);
 }
 
 TEST(Distillation, WidthsAndArchitecturesMayDiffer) {

@@ -179,14 +179,52 @@ TEST(Models, TheEnsembleOfAnEvaluationIsInNoPlot) {
         {{"model", name}, {"parameters", parameters}, {"macs", parameters}, {"metrics", {{"top1", 0.5}}}});
   const auto models = summarize({made_record(eval)});
   ASSERT_EQ(models.size(), 3U);
-  EXPECT_EQ(of_file(models, "ensemble").method, kEnsemble);
-  EXPECT_EQ(of_file(models, "ensemble").accuracy, 0.5);
+  EXPECT_EQ(of_file(models, "ensemble of a.onnx, b.onnx").method, kEnsemble);
+  EXPECT_EQ(of_file(models, "ensemble of a.onnx, b.onnx").accuracy, 0.5);
   const auto plots = size_plots(models);
   ASSERT_EQ(plots.size(), 2U);
   for (const auto& plot : plots) {
     ASSERT_EQ(plot.series.size(), 1U);
     EXPECT_EQ(plot.series[0].x, (std::vector<double>{100, 110}));
   }
+}
+
+TEST(Models, OtherModelsAreAnotherEnsemble) {
+  const auto voting = [](const char* first, const char* second, double accuracy) {
+    json eval = {{"command", "eval"}, {"directory", "/d"}, {"options", {{"limit", 0}}}};
+    for (const std::string name : {first, second, kEnsemble})
+      eval["result"]["models"].push_back({{"model", name}, {"metrics", {{"top1", accuracy}}}});
+    return made_record(eval);
+  };
+  const auto models = summarize({voting("a.onnx", "b.onnx", 0.7), voting("x/c.onnx", "x/d.onnx", 0.6)});
+  ASSERT_EQ(models.size(), 6U);
+  EXPECT_EQ(of_file(models, "/d/ensemble of a.onnx, b.onnx").accuracy, 0.7);
+  EXPECT_EQ(of_file(models, "/d/x/ensemble of c.onnx, d.onnx").accuracy, 0.6);
+  EXPECT_EQ(of_file(models, "/d/x/ensemble of c.onnx, d.onnx").name, "ensemble of c.onnx, d.onnx");
+}
+
+// Data that is not divided: what learned from it is measured on what it learned.
+TEST(Models, ImagesThatWereLearnedAreTrainingImages) {
+  json train = {{"command", "train"},
+                {"options", {{"data", "folder:seen"}, {"arch", "lenet-5"}}},
+                {"training", {{{"what", "lenet-5"}}}},
+                {"result", {{"output", "a.onnx"}, {"split", "all"}, {"metrics", {{"top1", 0.99}}}}}};
+  const Record eval = made_record(evaluated_on("folder:heldout", "all", 0.8));
+  EXPECT_EQ(of_file(summarize({made_record(train)}), "a.onnx").split, "train");
+  const auto models = summarize({made_record(train), eval});
+  EXPECT_EQ(of_file(models, "a.onnx").accuracy, 0.8);
+  EXPECT_EQ(of_file(models, "a.onnx").data, "folder:heldout");
+  EXPECT_EQ(of_file(models, "a.onnx").split, "all");
+}
+
+TEST(Models, MethodsAreCalledByWhatTheyDid) {
+  const auto method = [](const json& options) {
+    return method_of(made_record({{"command", "prune"}, {"options", options}}));
+  };
+  EXPECT_EQ(method({{"compensate", "most-sim"}, {"empty", false}, {"as-published", false}}), "most-sim");
+  EXPECT_EQ(method({{"compensate", "most-sim"}, {"as-published", true}}), "most-sim as published");
+  EXPECT_EQ(method({{"compensate", "calibrated"}, {"as-published", true}}), "calibrated");
+  EXPECT_EQ(method({{"compensate", "most-sim"}, {"empty", true}}), "empty channels");
 }
 
 // What was made of one network is not joined to what was made of another.
@@ -249,6 +287,22 @@ TEST(Models, SimilarityIsWithTheOriginal) {
   EXPECT_TRUE(std::isnan(after(compared({{"x.onnx", 1}, {"out/b.onnx", 0.7}}))));
   EXPECT_EQ(after(compared({{"a.onnx", 1}, {"out/b.onnx", 0.7}})), 0.7);
   EXPECT_TRUE(std::isnan(of_file(summarize({pruned, compared({{"a.onnx", 1}})}), "/d/a.onnx").similarity));
+}
+
+TEST(Models, ASimilarityOfOtherMapsOrFewerImagesReplacesNone) {
+  json prune = pruned_in("/d", 0.8);
+  prune["result"]["after"]["attribution_similarity"] = 0.9;
+  prune["result"]["attribution_drift"] = {{"images", 256}};
+  const auto after = [&](const char* method, int64_t images) {
+    json localize = {{"command", "localize"}, {"directory", "/d"}};
+    localize["result"] = {{"method", method}, {"samples", images}};
+    for (const auto& [name, cosine] : {std::pair("a.onnx", 1.0), {"out/b.onnx", 0.7}})
+      localize["result"]["models"].push_back({{"model", name}, {"cosine", cosine}});
+    return of_file(summarize({made_record(prune), made_record(localize)}), "/d/out/b.onnx").similarity;
+  };
+  EXPECT_EQ(after("gradcam", 10), 0.9);
+  EXPECT_EQ(after("lrp", 1000), 0.9);
+  EXPECT_EQ(after("gradcam", 256), 0.7);
 }
 
 TEST(Models, ALatencyOfAnotherBatchIsNotTaken) {

@@ -235,6 +235,19 @@ TEST(Training, OfARunWithoutOutputIsNamedByItsCommand) {
   EXPECT_NE(training_section(record_with(tickets), {}).find(">tickets: training mlpnet<"), std::string::npos);
 }
 
+TEST(Tables, TicketsSayOfWhichSearchAndWhichAreChosen) {
+  const json ticket = {{"name", "round <1>"}, {"sparsity", 0.8}, {"metric", 0.9}, {"search_epochs", 3}};
+  const json search = {{"command", "tickets"},
+                       {"options", {{"arch", "mlpnet"}, {"data", "cifar10"}, {"method", "imp"}}},
+                       {"result", {{"dense", 0.91}, {"tickets", {ticket, ticket}}, {"best_performing", 1}}}};
+  const std::string html = tables_section(record_with(search));
+  EXPECT_NE(html.find("<h3>Tickets: mlpnet, cifar10, imp</h3>"), std::string::npos);
+  const size_t second = html.rfind("round &lt;1&gt;");
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_GT(html.find("best performing"), second);
+  EXPECT_EQ(html.find("sparsest matching"), std::string::npos);
+}
+
 TEST(Page, ModelsOfOneFileNameAreToldApart) {
   const auto pruned = [](const char* directory) {
     return Record{"r",

@@ -99,7 +99,8 @@ TEST(Localize, NeedsMasksAndTheRightNumberOfClasses) {
       ADD_FAILURE() << classes;
     } catch (const Error& error) {
       EXPECT_EQ(error.where(), "b.onnx") << error.what();
-      EXPECT_NE(error.message().find(fmt::format("{} scores, squares has 4 classes", classes)), std::string::npos)
+      EXPECT_NE(error.message().find(fmt::format("{} scores for an image, squares has 4 classes", classes)),
+                std::string::npos)
           << error.what();
     }
   data.masks = at::Tensor();
@@ -147,6 +148,12 @@ TEST(Explain, TakesImagesOfAnySizeAndColour) {
   EXPECT_EQ(turned.image, (std::vector<int64_t>{1, 28, 28}));
   EXPECT_TRUE(turned.read(0, 1).images[0].mul(255).round().equal(resize_bilinear(decoded, 28, 28).to(at::kFloat)));
   EXPECT_THROW(read_explain_input({"/nowhere.png"}, model, {}, {}), Error);
+  // A size is that of models which take any.
+  EXPECT_THROW(read_explain_input({wide}, model, {}, {}, 64), Error);
+  Graph open = model;
+  for (const size_t axis : {2, 3}) open.inputs[0].dims->at(axis) = {};
+  EXPECT_EQ(read_explain_input({wide}, open, {}, {}).image, (std::vector<int64_t>{3, 50, 90}));
+  EXPECT_EQ(read_explain_input({wide}, open, {}, {}, 64).read(0, 1).images.sizes(), at::IntArrayRef({1, 3, 64, 64}));
 }
 
 TEST(Explain, ShowsLargePicturesSmaller) {

@@ -34,6 +34,7 @@ Cost node_cost(const Node& node, const OpDef& op, const Shapes& shapes, bool& co
 
 ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
   ModelCost total;
+  const int64_t samples = batch_of(graph);
   std::set<std::string_view> counted;
   for (const auto& node : graph.nodes) {
     NodeCost row{.name = node.name, .op = node.op, .output = "?"};
@@ -50,8 +51,8 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
       row.output = to_string(*type);
     if (const OpDef* op = find_op(node)) {
       const Cost cost = node_cost(node, *op, shapes, total.complete);
-      row.macs = cost.macs;
-      row.flops = cost.flops;
+      row.macs = cost.macs / samples;
+      row.flops = cost.flops / samples;
     } else {
       total.complete = false;
     }

@@ -21,7 +21,7 @@ struct NodeCost {
 struct ModelCost {
   int64_t parameters = 0;  // elements of floating-point tensors, running statistics not counted
   int64_t statistics = 0;  // running means and variances
-  int64_t macs = 0;        // for one sample, or all of a batch that the file fixes
+  int64_t macs = 0;        // for one sample, also where the file fixes a batch of several
   int64_t flops = 0;
   int64_t bytes = 0;     // of all tensors
   bool complete = true;  // false when some node's shapes are not known, so that MACs are a lower bound

@@ -31,6 +31,17 @@ void AttributionOptions::describe(OptionVisitor& visitor) {
   visitor.field("noise", noise, "smoothgrad: deviation of the noise, of the image's range");
 }
 
+void AttributionOptions::check() const {
+  const AttributionOptions usual;
+  const auto only_of = [&](const char* wanted, const char* option, bool changed) {
+    if (changed && method != wanted) throw Error(ErrorKind::usage, option, "belongs to --method {}", wanted);
+  };
+  only_of("lrp", "--lrp", lrp != usual.lrp);
+  only_of("ig", "--steps", steps != usual.steps);
+  only_of("smoothgrad", "--samples", samples != usual.samples);
+  only_of("smoothgrad", "--noise", noise != usual.noise);
+}
+
 const std::vector<std::string>& attribution_methods() {
   static const std::vector<std::string> names = {"gradcam",          "hirescam", "gradcam++",  "gradient",
                                                  "input-x-gradient", "ig",       "smoothgrad", "ebp",
@@ -136,7 +147,7 @@ struct Attributor::State {
     const auto& dims = graph.inputs[0].dims;
     if (dims && !dims->empty() && (*dims)[0].fixed()) fixed_batch = (*dims)[0].size;
     const bool at_layer = cam || options.method.ends_with("ebp");
-    layer = !options.layer.empty() ? find_value(graph, options.layer)
+    layer = !options.layer.empty() ? find_value(model, options.layer)  // a folded norm's name is gone, its value is not
             : at_layer             ? last_spatial_activation(graph)
                                    : graph.inputs[0].name;
     if (!cam && !walks(options.method) && layer != graph.inputs[0].name)
@@ -176,7 +187,7 @@ struct Attributor::State {
     const at::Tensor scores = score_rows(back->run(boundary).outputs.at(0));
     if (!rows.defined()) out.scores = scores.detach();
     out.classes = classes.defined() ? classes : top_classes(scores.detach());
-    class_scores(scores, out.classes).sum().backward();
+    class_scores(with_gradient(scores, layer), out.classes).sum().backward();
     if (!A.grad().defined()) throw Error(ErrorKind::usage, layer, "the scores do not depend on it");
     const at::NoGradGuard no_grad;
     out.maps = class_activation_map(A.detach(), A.grad(), *cam);

@@ -31,6 +31,7 @@ struct AttributionOptions {
   int64_t memory = int64_t{2} << 30;  // bytes that the values of pairs explained at once may take; not of CAMs
 
   void describe(OptionVisitor& options);
+  void check() const;  // Error{usage} for an option of another method
 };
 
 const std::vector<std::string>& attribution_methods();

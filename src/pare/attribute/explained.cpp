@@ -23,12 +23,14 @@ bool is_spatial(const TensorType* type) {
   return type != nullptr && type->rank() == 4 && at::isFloatingType(type->dtype) && type->dims[2] * type->dims[3] > 1;
 }
 
-// A spatial value on the way from the image to the scores.
-struct Place {
-  std::string value;
-  bool activation = false;
-  bool alone = false;  // everything on the way passes through it
-};
+const std::set<std::string_view> kPools = {"GlobalAveragePool", "GlobalMaxPool", "AveragePool", "MaxPool",
+                                           "ReduceMean",        "ReduceMax",     "ReduceSum"};
+
+// One place is left of the picture: behind it an extent is one of channels, as where these come last.
+bool is_collapsed(const Node& node, const TensorType* type) {
+  if (type == nullptr || type->rank() != 4) return false;
+  return type->dims[2] * type->dims[3] == 1 || (kPools.contains(node.op) && type->dims[1] * type->dims[2] == 1);
+}
 
 // What the node reads of the image's content; extents are none of it.
 std::vector<std::string> content_read(const Node& node, const std::set<std::string>& content) {
@@ -40,8 +42,9 @@ std::vector<std::string> content_read(const Node& node, const std::set<std::stri
   return read;
 }
 
-// In the order of the nodes.
-std::vector<Place> spatial_places(const Graph& original) {
+}  // namespace
+
+std::vector<SpatialPlace> spatial_places(const Graph& original) {
   const Graph graph = scores_only(original);
   // Networks that take images of any size have the layers they have at a usual one.
   const Shapes shapes = infer_shapes(graph, {.batch = 1, .open = 224});
@@ -54,7 +57,7 @@ std::vector<Place> spatial_places(const Graph& original) {
     content.insert(graph.nodes[i].outputs.begin(), graph.nodes[i].outputs.end());
   }
   for (const auto& output : graph.outputs) last_read[output.name] = graph.nodes.size();
-  std::vector<Place> places;
+  std::vector<SpatialPlace> places;
   std::set<std::string> open = {graph.inputs[0].name};  // made, and still to be read
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -62,13 +65,14 @@ std::vector<Place> spatial_places(const Graph& original) {
       if (last_read.contains(output) && content.contains(output)) open.insert(output);
     std::erase_if(open, [&](const auto& name) { return last_read[name] <= i; });
     const std::string& value = node.outputs.at(0);
-    if (open.contains(value) && is_spatial(shapes.find(value)))
-      places.push_back({value, kActivations.contains(node.op), open.size() == 1});
+    if (!open.contains(value)) continue;
+    const TensorType* type = shapes.find(value);
+    if (open.size() == 1 && is_collapsed(node, type)) break;
+    if (is_spatial(type))
+      places.push_back({value, type->dims[2], type->dims[3], kActivations.contains(node.op), open.size() == 1});
   }
   return places;
 }
-
-}  // namespace
 
 Graph explained_graph(const Graph& original, const std::vector<std::string>& observed) {
   if (original.inputs.size() != 1)
@@ -90,17 +94,19 @@ Graph explained_graph(const Graph& original, const std::vector<std::string>& obs
 // in x · sigmoid(x), the branches' join takes its place.
 std::string last_spatial_activation(const Graph& graph) {
   const auto places = spatial_places(graph);
-  const auto last = std::find_if(places.rbegin(), places.rend(), [](const Place& place) { return place.activation; });
+  const auto last =
+      std::find_if(places.rbegin(), places.rend(), [](const SpatialPlace& place) { return place.activation; });
   if (last == places.rend()) return last_spatial_value(graph);
-  const auto join = std::find_if(last.base() - 1, places.end(), [](const Place& place) { return place.alone; });
+  const auto join = std::find_if(last.base() - 1, places.end(), [](const SpatialPlace& place) { return place.alone; });
   if (join != places.end()) return join->value;
-  const auto whole = std::find_if(last, places.rend(), [](const Place& p) { return p.activation && p.alone; });
+  const auto whole = std::find_if(last, places.rend(), [](const SpatialPlace& p) { return p.activation && p.alone; });
   return whole != places.rend() ? whole->value : last_spatial_value(graph);
 }
 
 std::string last_spatial_value(const Graph& graph) {
   const auto places = spatial_places(graph);
-  const auto found = std::find_if(places.rbegin(), places.rend(), [](const Place& place) { return place.alone; });
+  const auto found =
+      std::find_if(places.rbegin(), places.rend(), [](const SpatialPlace& place) { return place.alone; });
   if (found != places.rend()) return found->value;
   throw Error(ErrorKind::shape, graph.name, "no layer {} to take a map at",
               places.empty() ? "has a spatial extent" : "that everything passes through has a spatial extent");
@@ -143,6 +149,13 @@ Cut cut_behind(const Graph& graph, const std::string& value) {
   cut.front = remove_unused(std::move(cut.front));
   cut.back = remove_unused(std::move(cut.back));
   return cut;
+}
+
+const at::Tensor& with_gradient(const at::Tensor& scores, const std::string& layer) {
+  if (!scores.requires_grad())
+    throw Error(ErrorKind::unsupported, layer,
+                "no gradient comes to it from the scores: what lies between rounds or chooses, as quantized layers do");
+  return scores;
 }
 
 at::Tensor top_classes(const at::Tensor& scores) { return scores.argmax(1); }

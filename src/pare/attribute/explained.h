@@ -18,7 +18,17 @@ namespace pare {
 // function of what is kept is unchanged.
 Graph explained_graph(const Graph& graph, const std::vector<std::string>& observed = {});
 
-// The value of the last activation on the way to the scores that still has a spatial extent (height or width above 1).
+// A value with a spatial extent (height or width above 1) on the way from the image to the scores.
+struct SpatialPlace {
+  std::string value;
+  int64_t height = 0, width = 0;
+  bool activation = false;
+  bool alone = false;  // everything on the way passes through it
+};
+// In the order of the nodes, up to where everything passes through a single place of the picture.
+std::vector<SpatialPlace> spatial_places(const Graph& graph);
+
+// The value of the last activation on the way to the scores that still has a spatial extent.
 // Where it is one of several branches, that of their join; where that has no extent, of the last activation that all
 // pass through; without any, the last such value of any other layer. Error{shape} when there is none.
 std::string last_spatial_activation(const Graph& graph);
@@ -35,6 +45,9 @@ struct Cut {
   std::vector<std::string> boundary;
 };
 Cut cut_behind(const Graph& graph, const std::string& value);
+
+// The scores themselves. Error{unsupported}, at the layer, when no gradient passes from them to anything.
+const at::Tensor& with_gradient(const at::Tensor& scores, const std::string& layer);
 
 // int64 [N]: the class with the largest score of each row.
 at::Tensor top_classes(const at::Tensor& scores);

@@ -30,7 +30,7 @@ at::Tensor per_image(const at::Tensor& values, const at::Tensor& x) {
 at::Tensor input_gradient(const Program& program, const at::Tensor& x, const at::Tensor& classes) {
   const at::AutoGradMode recording(true);
   const at::Tensor leaf = x.detach().clone().requires_grad_();
-  class_scores(scores_of(program, leaf), classes).sum().backward();
+  class_scores(with_gradient(scores_of(program, leaf), program.graph().inputs.at(0).name), classes).sum().backward();
   return leaf.grad().defined() ? leaf.grad() : at::zeros_like(x);
 }
 

@@ -46,9 +46,13 @@ class RelevanceWalk {
     for (const auto& node : graph.nodes)
       if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](const auto& name) { return made.contains(name); }))
         made.insert(node.outputs.begin(), node.outputs.end());
+    near_.insert(graph.inputs[0].name);
+    for (const auto& node : graph.nodes)
+      if (reads_the_input(node)) near_.insert(node.outputs.begin(), node.outputs.end());
   }
 
   Walked run(const at::Tensor& start, const std::string& to) {
+    to_ = to;
     relevance_[graph_.outputs.at(0).name] = start;
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
       const auto reached = [&](const auto& name) { return relevance_.contains(name); };
@@ -152,14 +156,15 @@ class RelevanceWalk {
   }
 
   // The operator of the gate that makes the value, reshaped and multiplied by constants or not; empty where it is none.
-  std::string gate(const std::string& name) const {
-    const auto made = usage_.producer.find(name);
-    if (made == usage_.producer.end()) return "";
-    const Node& node = graph_.nodes[made->second];
-    if (kGates.contains(node.op)) return node.op;
-    if (kReshaped.contains(node.op)) return gate(node.inputs[0]);
-    const auto from = computed_inputs(node);
-    return kScales.contains(node.op) && from.size() == 1 ? gate(node.inputs[from[0]]) : "";
+  std::string gate(std::string name) const {
+    for (auto made = usage_.producer.find(name); made != usage_.producer.end(); made = usage_.producer.find(name)) {
+      const Node& node = graph_.nodes[made->second];
+      if (kGates.contains(node.op)) return node.op;
+      const auto from = computed_inputs(node);
+      if (!kReshaped.contains(node.op) && !(kScales.contains(node.op) && from.size() == 1)) break;
+      name = node.inputs[kReshaped.contains(node.op) ? 0 : from[0]];
+    }
+    return "";
   }
 
   void layer(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
@@ -172,7 +177,7 @@ class RelevanceWalk {
                     .x = value(node.inputs[at]),
                     .weight = value(node.inputs[1 - at]),
                     .head = !below_a_layer(node),
-                    .first = reads_the_input(node.inputs[at])};
+                    .first = near_.contains(node.inputs[at])};
     if (node.has_input(2)) {
       step.bias = value(node.inputs[2]) * node.real("beta", 1.0);
       if (step.kind == LinearKind::convolution) {
@@ -181,21 +186,18 @@ class RelevanceWalk {
         step.bias = step.bias.reshape(dims);
       }
     }
+    if (const auto added = biases_.find(node.outputs[0]); added != biases_.end()) step.bias = added->second;
     step.apply = [&node, at](const at::Tensor& x, const at::Tensor& weight) {
       return evaluate_node(node, at == 0 ? std::vector{x, weight} : std::vector{weight, x});
     };
     add(node, at, rule_(step, R));
   }
 
-  // Only data movement and sums and products with constants (a normalisation) lie between the graph's input and the
-  // value.
-  bool reads_the_input(const std::string& name) const {
-    if (name == graph_.inputs[0].name) return true;
-    const auto made = usage_.producer.find(name);
-    if (made == usage_.producer.end()) return false;
-    const Node& node = graph_.nodes[made->second];
+  // Only data movement and sums and products with constants (a normalisation) lie between the graph's input and what
+  // the node makes.
+  bool reads_the_input(const Node& node) const {
     const auto from = computed_inputs(node);
-    const auto reads = [&](size_t i) { return reads_the_input(node.inputs[i]); };
+    const auto reads = [&](size_t i) { return i < node.inputs.size() && near_.contains(node.inputs[i]); };
     if (kSums.contains(node.op) || kScales.contains(node.op)) return from.size() == 1 && reads(from[0]);
     if (node.op == "Concat" || node.op == "Max") return !from.empty() && std::all_of(from.begin(), from.end(), reads);
     if (node.op == "Identity" || node.op == "Cast" || node.op == "BatchNormalization") return reads(0);
@@ -234,7 +236,7 @@ class RelevanceWalk {
     const at::Tensor scale = parameter(1) / (parameter(4) + node.real("epsilon", 1e-5)).sqrt();
     LinearStep step = stacked(node, LinearKind::shift, (x * scale).unsqueeze(0));
     step.bias = parameter(2) - parameter(3) * scale;
-    step.first = reads_the_input(node.inputs[0]);
+    step.first = near_.contains(node.inputs[0]);
     add(node, 0, rule_(step, R)[0]);
   }
 
@@ -251,17 +253,33 @@ class RelevanceWalk {
       else
         constants = constants.defined() ? constants + term : term;
     }
+    if (from.size() == 1 && part == 1 && sign(from[0]) == 1 && makes_without_bias(node.inputs[from[0]], R)) {
+      biases_[node.inputs[from[0]]] = constants;
+      return add(node, from[0], R);
+    }
     LinearStep step = stacked(node, from.size() == 1 ? LinearKind::shift : LinearKind::sum, at::stack(terms));
     step.bias = constants;
-    step.first = step.kind == LinearKind::shift && reads_the_input(node.inputs[from[0]]);
+    step.first = step.kind == LinearKind::shift && near_.contains(node.inputs[from[0]]);
     const at::Tensor shares = rule_(step, R);
     for (size_t t = 0; t < from.size(); ++t) add(node, from[t], shares[static_cast<int64_t>(t)]);
+  }
+
+  // Whether the value is that of a layer without a bias which nothing but one node reads: a constant that this adds is
+  // the layer's bias, and the layer's rule has the shares.
+  bool makes_without_bias(const std::string& name, const at::Tensor& R) const {
+    const auto made = usage_.producer.find(name);
+    if (name == to_ || made == usage_.producer.end() || usage_.consumers.at(name).size() != 1) return false;
+    const Node& node = graph_.nodes[made->second];
+    return kLayers.contains(node.op) && !node.has_input(2) && value(name).sizes() == R.sizes();
   }
 
   const Graph& graph_;
   const TensorMap& values_;
   const LinearRule& rule_;
   const Usage usage_;
+  std::string to_;
+  std::set<std::string> near_;                // what only normalisations lie in front of
+  std::map<std::string, at::Tensor> biases_;  // of layers that have them added by another node, by their values
   std::set<std::string> computed_;
   std::map<std::string, at::Tensor> relevance_;
   std::set<std::string> below_;  // values whose relevance came through a layer

@@ -212,9 +212,7 @@ Dataset load_scenes(const fs::path& directory, const DataOptions& options) {
 void write_scenes(const Dataset& scenes, const fs::path& directory) {
   if (scenes.classes != object_classes() || !scenes.masks.defined())
     throw Error(ErrorKind::usage, scenes.name, "only scenes of Fashion-MNIST's classes are written");
-  std::error_code failed;
-  fs::create_directories(directory, failed);
-  if (failed) throw Error(ErrorKind::file, directory.string(), "cannot be made: {}", failed.message());
+  make_directory(directory);
   write_idx(directory / scene_file(scenes.split, "images", 4), scenes.images);
   write_idx(directory / scene_file(scenes.split, "labels", 2), scenes.labels);
   write_idx(directory / scene_file(scenes.split, "masks", 3), scenes.masks);

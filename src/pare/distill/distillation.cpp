@@ -31,6 +31,9 @@ void DistillationOptions::check() const {
     throw Error(ErrorKind::usage, "--match-weight", "expected a number, found {}", match_weight);
   if (find_match_method(match) == nullptr && !match_layers.empty())
     throw Error(ErrorKind::usage, "--match-layers", "needs --match");
+  if (match == "none" && match_weight >= 0) throw Error(ErrorKind::usage, "--match-weight", "needs --match");
+  if (match != "sswa" && drop != DistillationOptions{}.drop)
+    throw Error(ErrorKind::usage, "--drop", "belongs to --match sswa");
 }
 
 namespace {
@@ -50,8 +53,7 @@ Distillation::Distillation(const Graph& teacher, const Graph& student, const Dis
       scores_(score_value(student)),
       method_((options.check(), find_match_method(options.match))),
       layers_(method_ == nullptr ? std::vector<LayerPair>{}
-                                 : matched_layers(explained_graph(teacher, teacher_layers(options.match_layers)),
-                                                  student, *method_, options.match_layers)),
+                                 : matched_layers(teacher, student, *method_, options.match_layers)),
       teacher_(explained_graph(teacher, teacher_values(layers_)), teacher_values(layers_),
                method_ == nullptr ? MatchMethod::Gradients::none : method_->gradients) {
   if (method_ != nullptr) weight_ = options.match_weight >= 0 ? options.match_weight : method_->weight;

@@ -3,13 +3,14 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "pare/attribute/explained.h"
 #include "pare/core/error.h"
 #include "pare/train/method.h"
 
 namespace pare {
 
 at::Tensor loss_gradient(const Observation& of, const at::Tensor& labels, bool differentiable) {
-  const at::Tensor L = classification_loss(of.scores, labels) * of.scores.size(0);
+  const at::Tensor L = classification_loss(with_gradient(of.scores, "--match"), labels) * of.scores.size(0);
   return torch::autograd::grad({L}, {of.input}, {}, /*retain_graph=*/true, differentiable)[0];
 }
 

@@ -4,8 +4,6 @@
 
 #include <map>
 
-#include "pare/analysis/scores.h"
-#include "pare/analysis/shapes.h"
 #include "pare/attribute/explained.h"
 #include "pare/core/error.h"
 #include "pare/distill/attention.h"
@@ -39,26 +37,20 @@ const MatchMethod* find_match_method(const std::string& name) {
 
 namespace {
 
-// The last value of each spatial extent on the way to the scores.
-std::map<std::pair<int64_t, int64_t>, std::string> stage_ends(const Graph& network) {
-  std::map<std::pair<int64_t, int64_t>, std::string> ends;
-  const Graph graph = scores_only(network);
-  const Shapes shapes = infer_shapes(graph, {.batch = 1, .open = 224});
-  for (const auto& node : graph.nodes) {
-    const TensorType* type = node.outputs.empty() ? nullptr : shapes.find(node.outputs[0]);
-    if (type != nullptr && type->rank() == 4 && at::isFloatingType(type->dtype) && type->dims[2] * type->dims[3] > 1)
-      ends[{type->dims[2], type->dims[3]}] = node.outputs[0];
+// The last value of each spatial extent that everything passes through: not what the next stage's first block makes
+// before its stride. Where there is none, the last of any.
+std::map<std::pair<int64_t, int64_t>, std::string> stage_ends(const Graph& graph) {
+  std::map<std::pair<int64_t, int64_t>, SpatialPlace> ends;
+  for (const auto& place : spatial_places(graph)) {
+    SpatialPlace& end = ends[{place.height, place.width}];
+    if (place.alone || !end.alone) end = place;
   }
-  return ends;
+  std::map<std::pair<int64_t, int64_t>, std::string> values;
+  for (const auto& [extent, place] : ends) values[extent] = place.value;
+  return values;
 }
 
 }  // namespace
-
-std::vector<std::string> teacher_layers(const std::vector<std::string>& wanted) {
-  std::vector<std::string> names;
-  for (const auto& entry : wanted) names.push_back(entry.substr(entry.find('=') + 1));  // npos + 1: the whole
-  return names;
-}
 
 std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student, const MatchMethod& method,
                                       const std::vector<std::string>& wanted) {
@@ -67,13 +59,16 @@ std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student
     if (!wanted.empty()) throw Error(ErrorKind::usage, "--match-layers", "{} matches the input", method.name);
     return pairs;
   }
-  const auto theirs = teacher_layers(wanted);
-  for (size_t i = 0; i < wanted.size(); ++i)
-    pairs.push_back({find_value(teacher, theirs[i]), find_value(student, wanted[i].substr(0, wanted[i].find('=')))});
+  for (const auto& entry : wanted) {
+    const size_t equals = entry.find('=');
+    pairs.push_back({find_value(teacher, entry.substr(equals + 1)),  // npos + 1: the whole
+                     find_value(student, entry.substr(0, equals))});
+  }
   if (!wanted.empty()) return pairs;
-  if (method.layers == MatchMethod::Layers::last) return {{last_spatial_value(teacher), last_spatial_value(student)}};
+  const Graph folded = explained_graph(teacher);
+  if (method.layers == MatchMethod::Layers::last) return {{last_spatial_value(folded), last_spatial_value(student)}};
   const auto own = stage_ends(student);
-  for (const auto& [extent, value] : stage_ends(teacher))
+  for (const auto& [extent, value] : stage_ends(folded))
     if (const auto found = own.find(extent); found != own.end()) pairs.push_back({value, found->second});
   if (pairs.empty())
     throw Error(ErrorKind::shape, student.name, "no layer has the spatial extent of a layer of the teacher");

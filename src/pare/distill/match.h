@@ -52,11 +52,9 @@ struct LayerPair {
   std::string teacher, student;  // values
 };
 
-// What each entry of matched_layers() calls the teacher's layer.
-std::vector<std::string> teacher_layers(const std::vector<std::string>& wanted);
-
 // The layers that are matched. `wanted`: NAME of both networks or STUDENT=TEACHER; empty: as the method has it, the
-// last spatial value, or the last of every extent that both networks have. Error{shape} when there is none.
+// last spatial value, or the last of every extent that both networks have, in the teacher with its batch norms folded.
+// Error{shape} when there is none.
 std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student, const MatchMethod& method,
                                       const std::vector<std::string>& wanted);
 

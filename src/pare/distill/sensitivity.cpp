@@ -13,7 +13,7 @@
 namespace pare {
 
 std::vector<at::Tensor> score_gradients(const Observation& of, const at::Tensor& classes, bool differentiable) {
-  const at::Tensor z = class_scores(of.scores, classes).sum();
+  const at::Tensor z = class_scores(with_gradient(of.scores, "--match"), classes).sum();
   auto gradients = torch::autograd::grad({z}, of.layers, {}, /*retain_graph=*/true, differentiable,
                                          /*allow_unused=*/true);
   for (const auto& g : gradients)

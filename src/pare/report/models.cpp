@@ -17,9 +17,10 @@ namespace {
 using nlohmann::json;
 
 // The part of the data that the accuracies of a record were measured on; empty where it does not say. What trains takes
-// the test images, whatever its --split.
+// the test images, whatever its --split, and where the data is not divided those that it learns from.
 std::string split_of(const Record& record) {
   const std::string said = text_at(member_at(record.content, "result"), "split");
+  if (said == "all" && !list_at(record.content, "training").empty()) return "train";
   const std::string command = text_at(record.content, "command");
   if (!said.empty() || (command != "prune" && command != "fuse")) return said;
   return text_at(member_at(record.content, "options"), "split");
@@ -85,14 +86,19 @@ class Collector {
     if (command == "convert") add_converted(result);
     if (member_at(result, "after").is_object()) add_made(result);
     std::string first;
+    std::vector<std::string> voters;
     for (const auto& entry : list_at(result, "models")) {
-      const std::string path = text_at(entry, "model");
+      std::string path = text_at(entry, "model");
+      const bool votes = command == "eval" && path == kEnsemble;
+      if (votes) path = ensemble_of(first, voters);
       note(path, entry);
       if (first.empty()) first = path;
-      if (path != first) note_similarity(path, first, number_at(entry, "cosine"));
-      if (command == "eval" && path == kEnsemble) model(path).method = kEnsemble;
+      voters.push_back(file_name_of(path));
+      if (path != first && has_usual_maps(result))
+        note_similarity(path, first, number_at(entry, "cosine"), number_at(result, "samples"));
+      if (votes) model(path).method = kEnsemble;
     }
-    if (command == "explain") add_compared(result);
+    if (command == "explain" && has_usual_maps(result)) add_compared(result);
   }
 
   std::vector<ModelSummary> models() {
@@ -105,6 +111,18 @@ class Collector {
  private:
   std::string key(const std::string& path) const { return model_key(*record_, path); }
   std::string option(const char* name) const { return text_at(member_at(record_->content, "options"), name); }
+
+  // Similarities by other maps are other figures.
+  static bool has_usual_maps(const json& result) {
+    const std::string method = text_at(result, "method");
+    return method.empty() || method == "gradcam";
+  }
+
+  // What stands for the models of an evaluation that vote together, beside the first of them.
+  static std::string ensemble_of(const std::string& first, const std::vector<std::string>& voters) {
+    const std::filesystem::path directory = std::filesystem::path(first).parent_path();
+    return (directory / fmt::format("{} of {}", kEnsemble, fmt::join(voters, ", "))).string();
+  }
 
   // A model that is there already.
   ModelSummary* known(const std::string& path) {
@@ -133,14 +151,22 @@ class Collector {
     const double batch = number_at(entry, "batch");
     const bool same_batch = std::isnan(batch) || batch == number_at(member_at(record_->content, "result"), "batch");
     if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) take("median_seconds", of.latency);
-    take("attribution_similarity", of.similarity);
+    const json& drift = member_at(member_at(record_->content, "result"), "attribution_drift");
+    take_similarity(of, number_at(entry, "attribution_similarity"), number_at(drift, "images"));
     note_accuracy(of, member_at(entry, "metrics"));
     if (const double zero = number_at(entry, "sparsity_all"); zero > 0)
       of.nonzero = std::round(of.parameters * (1 - zero));
   }
 
+  // Unless it was measured on more images.
+  static void take_similarity(ModelSummary& of, double cosine, double images) {
+    if (std::isnan(cosine) || images < of.compared) return;
+    of.similarity = cosine;
+    of.compared = std::isnan(images) ? 0 : images;
+  }
+
   // Similarity is with the original's maps: nothing where the other model is not what this one was made of.
-  void note_similarity(const std::string& path, const std::string& other, double cosine) {
+  void note_similarity(const std::string& path, const std::string& other, double cosine, double images) {
     if (path.empty() || other.empty() || std::isnan(cosine)) return;
     ModelSummary& of = model(path);
     const ModelSummary* at = &of;
@@ -149,7 +175,7 @@ class Collector {
                                      [&](const ModelSummary& m) { return !at->from.empty() && m.file == at->from; });
       at = next == models_.end() ? nullptr : &*next;
     }
-    if (at != nullptr && at->from == key(other)) of.similarity = cosine;
+    if (at != nullptr && at->from == key(other)) take_similarity(of, cosine, images);
   }
 
   void note_accuracy(ModelSummary& of, const json& metrics) const {
@@ -223,16 +249,18 @@ class Collector {
     note_made(output + ", its models' predictions averaged", before).method = kEnsemble;
   }
 
-  // The mean over some images of how alike two models' maps are, unless it was measured on more when one was made.
+  // The mean over some images of how alike two models' maps are.
   void add_compared(const json& result) {
     std::map<std::string, std::vector<double>> cosines;
     for (const auto& entry : list_at(result, "explanations"))
       for (const auto& compared : list_at(entry, "compared"))
         if (const double cosine = number_at(compared, "cosine"); !std::isnan(cosine))
           cosines[text_at(compared, "model")].push_back(cosine);
-    for (const auto& [other, values] : cosines)
-      if (const auto count = static_cast<double>(values.size()); !other.empty() && std::isnan(model(other).similarity))
-        note_similarity(other, text_at(result, "model"), std::accumulate(values.begin(), values.end(), 0.0) / count);
+    for (const auto& [other, values] : cosines) {
+      const auto count = static_cast<double>(values.size());
+      const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+      note_similarity(other, text_at(result, "model"), mean, count);
+    }
   }
 
   const Record* record_ = nullptr;  // that is being added
@@ -247,6 +275,8 @@ std::string method_of(const Record& record) {
   const auto& options = member_at(record.content, "options");
   std::string method = text_at(options, "compensate");
   if (method == "none") method = "pruned only";
+  if (method == "most-sim" && member_at(options, "as-published") == true) method += " as published";
+  if (member_at(options, "empty") == true) method = "empty channels";
   if (method.empty()) method = text_at(options, "method");
   const std::string match = text_at(options, "match");
   if (method.empty())

@@ -30,13 +30,14 @@ struct ModelSummary {
   double macs = kUnknown;
   double bytes = kUnknown;       // of the file
   double latency = kUnknown;     // seconds of a batch, in the setting of latency_setting
-  double similarity = kUnknown;  // cosine of its attribution maps to those of the model it is compared with
+  double similarity = kUnknown;  // cosine of its Grad-CAM maps to those of the model it was made of
+  double compared = 0;           // images of that
 
   double size() const { return nonzero == nonzero ? nonzero : parameters; }
 };
 
-// In the order in which they appear. What is measured later wins, but for an accuracy on fewer images, on those that a
-// network learns from, or on other data.
+// In the order in which they appear. What is measured later wins, but for a similarity on fewer images and an accuracy
+// on fewer, on those that a network learns from, or on other data.
 std::vector<ModelSummary> summarize(const std::vector<Record>& records);
 
 // The file of a path that a record names: from the record's directory on, where it has one.

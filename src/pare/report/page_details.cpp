@@ -103,14 +103,24 @@ std::string paper_tables(const json& paper) {
   return html;
 }
 
-std::string ticket_table(const json& result) {
-  HtmlTable table{.heading = {"ticket", "sparsity", "metric", "search epochs"}, .rows = {}, .words = {}};
-  table.rows.push_back({"dense", "0", fixed_figure(number_at(result, "dense"), 4), "0"});
-  for (const auto& ticket : list_at(result, "tickets"))
+std::string ticket_table(const json& options, const json& result) {
+  std::vector<std::string> what;
+  for (const char* name : {"arch", "model", "data", "method"})
+    if (const std::string text = text_at(options, name); !text.empty()) what.push_back(escape_html(text));
+  HtmlTable table{.heading = {"ticket", "sparsity", "metric", "search epochs", ""}, .rows = {}, .words = {4}};
+  table.rows.push_back({"dense", "0", fixed_figure(number_at(result, "dense"), 4), "0", ""});
+  double index = 0;
+  for (const auto& ticket : list_at(result, "tickets")) {
+    std::vector<std::string> picks;
+    if (index == number_at(result, "sparsest_matching")) picks.emplace_back("sparsest matching");
+    if (index == number_at(result, "best_performing")) picks.emplace_back("best performing");
     table.rows.push_back({escape_html(text_at(ticket, "name")), fixed_figure(number_at(ticket, "sparsity"), 4),
                           fixed_figure(number_at(ticket, "metric"), 4),
-                          grouped_figure(number_at(ticket, "search_epochs"))});
-  return to_html(table);
+                          grouped_figure(number_at(ticket, "search_epochs")),
+                          fmt::format("{}", fmt::join(picks, ", "))});
+    ++index;
+  }
+  return fmt::format("<h3>Tickets: {}</h3>\n{}", fmt::join(what, ", "), to_html(table));
 }
 
 }  // namespace
@@ -120,7 +130,7 @@ std::string tables_section(const std::vector<Record>& records) {
   for (const auto& record : records) {
     const json& result = member_at(record.content, "result");
     for (const auto& paper : list_at(result, "papers")) html += paper_tables(paper);
-    if (member_at(result, "tickets").is_array()) html += ticket_table(result);
+    if (member_at(result, "tickets").is_array()) html += ticket_table(member_at(record.content, "options"), result);
   }
   return html;
 }

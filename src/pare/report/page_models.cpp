@@ -78,7 +78,7 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
   std::string html = to_html(table);
   html +=
       "<p>In brackets: of the first model that it goes back to. Accuracy is top-1, or mean average precision where "
-      "images have several labels. Similarity: cosine of the heat maps with the original's.";
+      "images have several labels. Similarity: cosine of the Grad-CAM maps with the original's.";
   if (sparse) html += " Zeros in a dense file make it neither smaller nor faster.";
   html += "</p>\n";
   if (timed)

@@ -217,17 +217,27 @@ PixelRanking AttributionExperiment::ranking(const Graph& model) {
   return ranking_by(model, roar_data(), roar_options());
 }
 
-PixelRanking AttributionExperiment::random_ranking(const std::string& kind) {
+PixelRanking AttributionExperiment::random_ranking(const std::string& kind, int64_t seed) {
   RoarOptions options = roar_options();
   options.random = kind;
+  options.training = training(scale_.roar_epochs, seed);
   return pare::random_ranking(teacher(), roar_data(), options);
 }
 
-std::vector<double> AttributionExperiment::retrained_without(const std::string& name, const PixelRanking& ranking,
+std::vector<double> AttributionExperiment::retrained_without(const std::string& name,
+                                                             const std::function<PixelRanking(int64_t seed)>& ranking,
                                                              const std::string& fill) {
   RoarOptions options = roar_options();
   options.fill = fill;
-  return roar_curve(name, ranking, roar_data(), options, trainer_).values(roar_metric(student_images()));
+  options.seeds = 1;
+  std::vector<double> means(scale_.roar_levels.size());
+  for (int64_t seed = 0; seed < scale_.roar_seeds; ++seed) {
+    options.training = training(scale_.roar_epochs, seed);
+    const RoarCurve curve = roar_curve(name, ranking(seed), roar_data(), options, trainer_);
+    const std::vector<double> values = curve.values(roar_metric(student_images()));
+    for (size_t i = 0; i < means.size(); ++i) means[i] += values[i] / static_cast<double>(scale_.roar_seeds);
+  }
+  return means;
 }
 
 }  // namespace pare

@@ -49,7 +49,7 @@ struct AttributionScale {
   int64_t roar_epochs = 15;
   std::vector<double> roar_levels = {0.1, 0.3, 0.5, 0.7, 0.9};
   int64_t seeds = 5;
-  int64_t roar_seeds = 1;     // classifiers trained for each point
+  int64_t roar_seeds = 1;     // classifiers trained for each point, each by the maps of another student
   int64_t pruning_seeds = 5;  // of the two settings that begin with the teacher, and of attention transfer
 };
 // toy: to see that everything runs; small: few epochs of pruned networks; full: as above.
@@ -90,9 +90,12 @@ class AttributionExperiment {
   std::vector<AttributionFigures> measure(const std::vector<Graph>& networks, const std::string& map);
   // F1 of fresh classifiers: of images as they are, and with parts of the pixels removed that a ranking has first.
   double retrained();
-  std::vector<double> retrained_without(const std::string& name, const PixelRanking& ranking, const std::string& fill);
+  // The classifier of each seed has a ranking of its own, so that means are over those too.
+  std::vector<double> retrained_without(const std::string& name,
+                                        const std::function<PixelRanking(int64_t seed)>& ranking,
+                                        const std::string& fill);
   PixelRanking ranking(const Graph& model);
-  PixelRanking random_ranking(const std::string& kind);  // "maps" or "pixels"
+  PixelRanking random_ranking(const std::string& kind, int64_t seed);  // "maps" or "pixels"
 
  private:
   Graph distilled(const std::string& match, int64_t seed);

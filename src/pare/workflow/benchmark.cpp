@@ -24,13 +24,15 @@ TimedRun timed_run(const Graph& model, int64_t batch, uint64_t seed) {
 }
 
 std::vector<Latency> benchmark(const std::vector<TimedRun>& runs, const BenchmarkOptions& options) {
-  for (const auto& run : runs) run();
   std::vector<std::vector<double>> times(runs.size());
   const auto start = std::chrono::steady_clock::now();
   for (int64_t round = 0; round < options.rounds; ++round) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (round >= 5 && spent.count() > options.seconds) break;
-    for (size_t m = 0; m < runs.size(); ++m) times[m].push_back(runs[m]());
+    for (size_t m = 0; m < runs.size(); ++m) {
+      runs[m]();
+      times[m].push_back(runs[m]());
+    }
     if (options.progress) options.progress(round + 1, options.rounds);
   }
   std::vector<Latency> result;

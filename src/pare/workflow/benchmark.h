@@ -9,7 +9,7 @@
 namespace pare {
 
 struct BenchmarkOptions {
-  int64_t rounds = 30;  // timed runs of each, one of each in turn
+  int64_t rounds = 30;  // timed runs of each, in turns
   double seconds = 5;   // or as many rounds as fit into this time, at least 5
   std::function<void(int64_t done, int64_t all)> progress;
 };
@@ -28,7 +28,8 @@ using TimedRun = std::function<double()>;
 // A graph prepared for inference (passes/for_inference.h) on random inputs.
 TimedRun timed_run(const Graph& model, int64_t batch, uint64_t seed);
 
-// One warm-up each, then rounds in which every one runs once, so that a busy moment of the machine hits all alike.
+// Rounds in which every one runs twice, of which the second is timed: a busy moment of the machine hits all alike, and
+// what ran before (another process, whose threads have not gone to sleep yet) hits none.
 std::vector<Latency> benchmark(const std::vector<TimedRun>& runs, const BenchmarkOptions& options);
 
 // The part of the elements of a graph's floating-point tensors of two or more axes that is zero.

@@ -56,11 +56,14 @@ void check_classes(const Graph& graph, const Dataset& data) {
   const std::string scores = score_value(graph);
   const Shapes shapes = infer_shapes(graph, {.inputs = {{graph.inputs[0].name, image}}});
   const TensorType* type = shapes.find(scores);
-  const auto classes = static_cast<int64_t>(data.classes.size());
   if (type == nullptr || type->dims.empty()) return;  // a run will say what is wrong
-  const int64_t given = type->count() / std::max<int64_t>(type->dims[0], 1);
-  if (data.multi_label() ? given != classes : given < classes)
-    throw Error(ErrorKind::shape, scores, "the model gives {} scores for an image, {} has {} classes", given, data.name,
+  check_score_count(scores, type->count() / std::max<int64_t>(type->dims[0], 1), data);
+}
+
+void check_score_count(const std::string& value, int64_t scores, const Dataset& data) {
+  const auto classes = static_cast<int64_t>(data.classes.size());
+  if (data.multi_label() ? scores != classes : scores < classes)
+    throw Error(ErrorKind::shape, value, "the model gives {} scores for an image, {} has {} classes", scores, data.name,
                 classes);
 }
 

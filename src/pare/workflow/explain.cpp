@@ -173,16 +173,20 @@ class Explainer {
 }  // namespace
 
 ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
-                                const std::vector<double>& mean, const std::vector<double>& std) {
+                                const std::vector<double>& mean, const std::vector<double>& std, int64_t size) {
   if (paths.empty()) throw Error(ErrorKind::usage, "explain", "no images");
   Dataset data{.name = "images", .classes = {"unknown"}, .mean = mean, .std = std, .split = "all"};
   ExplainInput input{.class_names = stored_classes(model)};
   for (const auto& path : paths) {
-    const ImageExtents size = image_extents(path);
-    if (input.names.empty()) input.image = picture_extents(model, size);
+    ImageExtents extents = image_extents(path);
+    if (size > 0) extents.height = extents.width = size;
+    if (input.names.empty()) input.image = picture_extents(model, extents);
     input.names.push_back(std::filesystem::path(path).stem().string());
     input.classes.emplace_back();
   }
+  if (size > 0 && (input.image[1] != size || input.image[2] != size))
+    throw Error(ErrorKind::usage, "--size", "the model takes images of {} x {}, not of {}", input.image[1],
+                input.image[2], size);
   const auto chosen = [&](std::vector<double>& values, const std::string& key, const std::vector<double>& rgb) {
     if (values.empty()) values = stored_values(model, key);
     if (values.empty()) values = input.image[0] == 3 ? rgb : std::vector<double>{0.5};

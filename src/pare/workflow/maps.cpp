@@ -16,10 +16,7 @@ Attributor tried_attributor(const std::string& name, const Graph& model, const D
     Attributor attributor(model, options);
     if (data.size() == 0) return attributor;
     const int64_t scores = attributor.explain(make_batch(data, 0, 1).images).scores.size(1);
-    const auto classes = static_cast<int64_t>(data.classes.size());
-    if (scores < classes || (data.multi_label() && scores != classes))
-      throw Error(ErrorKind::shape, model.outputs.at(0).name, "the model gives {} scores, {} has {} classes", scores,
-                  data.name, classes);
+    check_score_count(model.outputs.at(0).name, scores, data);
     return attributor;
   });
 }

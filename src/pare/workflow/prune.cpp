@@ -80,10 +80,9 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 
 class Pruner {
  public:
-  Pruner(const PruneOptions& options, const ShapeOptions& shapes)
+  explicit Pruner(const PruneOptions& options)
       : options_(options),
         method_options_(options.method),
-        shapes_(shapes),
         method_(find_compensation(options.compensate)),
         images_(options, result_.notes, result_.image_seconds) {
     if (method_.images == ImageSource::data && options.data.data.empty())
@@ -103,7 +102,7 @@ class Pruner {
 
   // One selection, removal and compensation.
   Graph cut(const Graph& graph, const BudgetOptions& budget) {
-    const ChannelMap map = analyze_channels(graph, shapes_);
+    const ChannelMap map = analyze_channels(graph);
     const Selection selection = select_channels(graph, map, budget, importance(graph, map));
     const auto removed = selection.removed();
     if (removed.empty()) {  // of this step; later ones have their part
@@ -128,13 +127,13 @@ class Pruner {
 
   // What a mask has emptied, and nothing else.
   Graph remove_empty(const Graph& graph) {
-    EmptyRemoved done = remove_empty_channels(graph, shapes_);
+    EmptyRemoved done = remove_empty_channels(graph);
     if (done.unread + done.constant == 0)
       throw Error(ErrorKind::usage, "--empty", "no channel is empty: neither a filter nor all that reads one is zero");
     result_.notes.push_back(fmt::format(
         "{} channels that nothing reads and {} constant ones removed; outputs unchanged", done.unread, done.constant));
-    const ChannelMap after = analyze_channels(done.graph, shapes_);
-    for (const auto& group : analyze_channels(graph, shapes_).groups) {
+    const ChannelMap after = analyze_channels(done.graph);
+    for (const auto& group : analyze_channels(graph).groups) {
       const auto same = [&](const ChannelGroup& other) { return other.name == group.name; };
       const auto found = std::find_if(after.groups.begin(), after.groups.end(), same);
       const auto total = static_cast<int64_t>(group.channels.size());
@@ -203,7 +202,6 @@ class Pruner {
 
   const PruneOptions& options_;
   CompensateOptions method_options_;
-  const ShapeOptions& shapes_;
   const Compensation& method_;
   PruneResult result_;
   LearningImages images_;
@@ -223,7 +221,7 @@ Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& o
 
 }  // namespace
 
-PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes) {
+PruneResult prune(const Graph& graph, const PruneOptions& options) {
   const auto start = Clock::now();
   if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
   if (options.max_drop != PruneOptions{}.max_drop && !(options.max_drop >= 0))
@@ -232,8 +230,8 @@ PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOp
     throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
   BudgetOptions budget = options.budget();
   const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
-  if (steps > 1) budget.whole = whole_network(graph, analyze_channels(graph, shapes), budget.budget);
-  Pruner pruner(options, shapes);
+  if (steps > 1) budget.whole = whole_network(graph, analyze_channels(graph), budget.budget);
+  Pruner pruner(options);
   const std::optional<Dataset> data =
       options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
   const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
@@ -280,19 +278,19 @@ std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map
 
 }  // namespace
 
-Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes) {
+Scan scan(const Graph& graph, const PruneOptions& options) {
   constexpr int kPoints = 9;
   if (options.data.data.empty()) throw Error(ErrorKind::usage, "--scan", "needs --data to measure on");
   PruneOptions own = options;
   own.channels = 0.5;
   own.params = own.macs = -1;
   Scan result;
-  const ChannelMap map = analyze_channels(graph, shapes);
+  const ChannelMap map = analyze_channels(graph);
   const std::vector<std::string> reasons = not_asked_for(graph, map, options);
   const Dataset data = options.data.load(graph);
   result.before = metrics_of(evaluate({graph}, data), 0).front().second;
   // One group at a time; the images are made once.
-  Pruner pruner(own, shapes);
+  Pruner pruner(own);
   int64_t done = 0;
   for (const auto& group : map.groups) {
     ScanCurve curve{.name = group.name};

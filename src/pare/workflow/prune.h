@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "pare/analysis/cost.h"
-#include "pare/analysis/shapes.h"
 #include "pare/compensate/compensate.h"
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
@@ -77,7 +76,7 @@ struct PruneResult {
 };
 
 // Error{quality} when the accuracy falls by more than max_drop.
-PruneResult prune(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes = {});
+PruneResult prune(const Graph& graph, const PruneOptions& options);
 
 // Accuracy against the fraction removed, group by group, each cut alone: those of options.layers, or all.
 struct ScanCurve {
@@ -90,6 +89,6 @@ struct Scan {
   std::vector<ScanCurve> curves;
   std::vector<PrunedGroup> left;  // groups that cannot be cut, with the reason
 };
-Scan scan(const Graph& graph, const PruneOptions& options, const ShapeOptions& shapes = {});
+Scan scan(const Graph& graph, const PruneOptions& options);
 
 }  // namespace pare

@@ -30,6 +30,7 @@ void RoarOptions::check() const {
     if (!(level > 0 && level < 1))
       throw Error(ErrorKind::usage, "--levels", "expected parts in (0, 1), found {}", level);
   if (seeds < 1) throw Error(ErrorKind::usage, "--seeds", "expected at least 1, found {}", seeds);
+  attribution.check();
 }
 
 namespace {

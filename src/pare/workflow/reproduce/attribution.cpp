@@ -63,11 +63,16 @@ struct MapSubject {
   std::string name(const AttributionExperiment& experiment) const {
     return is_teacher() ? experiment.task().arch : match_name(setting, match);
   }
-  std::string file() const { return is_teacher() ? setting : fmt::format("{}-{}", setting, match); }
+  std::string file(int64_t seed) const {
+    if (is_teacher()) return setting + ".onnx";
+    return fmt::format("{}-{}{}.onnx", setting, match, seed == 0 ? "" : fmt::format("-{}", seed));
+  }
+  Graph network(AttributionExperiment& experiment, int64_t seed) const {
+    return is_teacher() ? experiment.teacher() : experiment.compressed(setting, match, seed);
+  }
   std::vector<Graph> networks(AttributionExperiment& experiment) const {
-    if (is_teacher()) return {experiment.teacher()};
     std::vector<Graph> all;
-    for (int64_t seed = 0; seed < seeds; ++seed) all.push_back(experiment.compressed(setting, match, seed));
+    for (int64_t seed = 0; seed < seeds; ++seed) all.push_back(network(experiment, seed));
     return all;
   }
   // One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
@@ -135,35 +140,36 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
   });
 }
 
-// F1 of classifiers that never see what the maps call relevant; the networks are kept for pare explain and localize.
+// F1 of classifiers that never see what the maps call relevant, each by another student; the networks are kept for pare
+// explain and localize.
 void roar_table(Reproduction& table, AttributionExperiment& experiment, const std::string& fill) {
   const AttributionScale& scale = experiment.scale();
   const TableRow row{
       .table = fmt::format("remove and retrain, {}, distilled students, {} epochs, {}{}{}", experiment.task().name,
                            scale.roar_epochs, fill == "mean" ? "mean colour" : "filled from the neighbours",
-                           scale.roar_seeds > 1 ? fmt::format(", {} seeds", scale.roar_seeds) : "",
+                           scale.roar_seeds > 1 ? fmt::format(", {} seeds and students", scale.roar_seeds) : "",
                            test_images_text(scale.test_images)),
       .metric = "f1",
       .on_request = table.options().scale == "small"};
-  const auto add = [&](const std::string& maps, const std::function<PixelRanking()>& ranking) {
+  const auto add = [&](const std::string& maps, const std::function<PixelRanking(int64_t seed)>& ranking) {
     std::vector<TableRow> rows;
     for (const double level : scale.roar_levels) {
       rows.push_back(row);
       rows.back().what = fmt::format("{:.0f} % of the pixels removed: {}", 100 * level, maps);
     }
-    table.rows(std::move(rows), [&] { return experiment.retrained_without(maps, ranking(), fill); });
+    table.rows(std::move(rows), [&] { return experiment.retrained_without(maps, ranking, fill); });
   };
   TableRow whole = row;
   whole.what = "nothing removed";
   table.row(whole, [&] { return experiment.retrained(); });
   for (const MapSubject& subject : {MapSubject{"teacher", "none"}, {"distillation", "none"}, {"distillation", "sswa"}})
-    add("by maps of " + subject.name(experiment), [&] {
-      const Graph model = subject.networks(experiment).front();
-      save_model(model, table.run().path / (subject.file() + ".onnx"), {.force = true});
+    add("by maps of " + subject.name(experiment), [&](int64_t seed) {
+      const Graph model = subject.network(experiment, seed);
+      save_model(model, table.run().path / subject.file(seed), {.force = true});
       return experiment.ranking(model);
     });
-  add("random maps", [&] { return experiment.random_ranking("maps"); });
-  add("random pixels", [&] { return experiment.random_ranking("pixels"); });
+  add("random maps", [&](int64_t seed) { return experiment.random_ranking("maps", seed); });
+  add("random pixels", [&](int64_t seed) { return experiment.random_ranking("pixels", seed); });
 }
 
 void scenes_tables(Reproduction& table) {

@@ -63,6 +63,7 @@ Reproduction::Reproduction(const std::string& paper, const ReproduceOptions& opt
     : options_(options), trainer_(sharing(std::move(trainer))) {
   nlohmann::json definition = {
       {"paper", paper}, {"scale", options.scale}, {"seed", options.seed}, {"version", kVersion}};
+  if (options.seeds > 0) definition["seeds"] = options.seeds;
   // Rows measured on other files are other rows.
   for (const auto& [name, place] :
        {std::pair("checkpoints", &options.checkpoints), {"imagenet", &options.imagenet}, {"voc", &options.voc}})

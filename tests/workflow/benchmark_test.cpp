@@ -1,0 +1,28 @@
+#include "pare/workflow/benchmark.h"
+
+#include <gtest/gtest.h>
+
+namespace pare {
+namespace {
+
+// A run behind another one's is slow here, whoever's it is.
+TEST(Benchmark, WhatRanBeforeIsNotInTheTimes) {
+  int last = -1;
+  const auto run_of = [&](int which, double seconds) {
+    return [&last, which, seconds] {
+      const double taken = last == which ? seconds : 10 * seconds;
+      last = which;
+      return taken;
+    };
+  };
+  const auto latencies = benchmark({run_of(0, 1), run_of(1, 1), run_of(2, 0.5)}, {.rounds = 7, .seconds = 60});
+  ASSERT_EQ(latencies.size(), 3u);
+  for (const Latency& latency : latencies) EXPECT_EQ(latency.rounds, 7);
+  EXPECT_EQ(latencies[0].median, 1);
+  EXPECT_EQ(latencies[0].p99, latencies[1].p99);
+  EXPECT_EQ(latencies[2].p10, 0.5);
+  EXPECT_EQ(latencies[2].p99, 0.5);
+}
+
+}  // namespace
+}  // namespace pare
