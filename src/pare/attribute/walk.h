@@ -8,8 +8,8 @@
 // What is linear in its input is left to the method, as one rule over a LinearStep: convolutions and matrix products,
 // averages (weight 1 on the operator itself), sums of several values (the values stacked, weight 1), so that residual
 // connections split relevance as the method's layers do, and added constants, of which a batch norm that could not be
-// folded has one as well; one that is added to a layer without a bias is the layer's own. An operator of neither kind is
-// Error{unsupported} by name.
+// folded has one as well; one that is added to a layer without a bias is the layer's own. An operator of neither kind
+// is Error{unsupported} by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -33,8 +33,8 @@ struct ExplainInput {
 
 // Image files, stretched to what the model takes and turned to its colours. `mean` and `std` empty: the model's own,
 // else those of image folders. `size`: the sides of what a model sees that takes any (0: those of the first image);
-// Error{usage} when it takes others. Classes have the names that the model's metadata gives them. The head of every file is
-// read here: one that is no picture is an Error before any is explained.
+// Error{usage} when it takes others. Classes have the names that the model's metadata gives them. The head of every
+// file is read here: one that is no picture is an Error before any is explained.
 ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
                                 const std::vector<double>& mean, const std::vector<double>& std, int64_t size = 0);
 // The first `count` images of a data set; of multi-label data the classes that are present.
