@@ -19,6 +19,10 @@ namespace {
 
 std::string figure(double value) { return std::isnan(value) ? "" : fmt::format("{:.4f}", value); }
 
+std::string ours(const TableRow& row) {
+  return figure(row.ours) + (std::isnan(row.error) ? "" : fmt::format(" ± {:.4f}", row.error));
+}
+
 class Reproduce : public Command {
  public:
   std::string_view name() const override { return "reproduce"; }
@@ -98,8 +102,7 @@ class Reproduce : public Command {
     ReproduceOptions options = options_;
     options.on_row = [&](const TableRow& row) {
       if (options_.list) return;
-      session.say("{}: {}: {} {}\n", row.table, row.what, row.metric,
-                  std::isnan(row.ours) ? row.note : figure(row.ours));
+      session.say("{}: {}: {} {}\n", row.table, row.what, row.metric, std::isnan(row.ours) ? row.note : ours(row));
       auto event = row.json();
       event["event"] = "row";
       session.log(event);
@@ -124,7 +127,7 @@ class Reproduce : public Command {
       for (; end < rows.size() && rows[end].table == rows[begin].table; ++end) {
         const TableRow& row = rows[end];
         const double difference = row.difference();
-        table.add({row.what, row.metric, figure(row.published), figure(row.ours),
+        table.add({row.what, row.metric, figure(row.published), ours(row),
                    std::isnan(difference) ? "" : fmt::format("{:+.4f}", difference), row.note});
       }
       session.print("\n{}\n{}", rows[begin].table, table.text());

@@ -64,16 +64,16 @@ class RoarCommand : public Command {
   }
 
   nlohmann::json report(Session& session, const RoarResult& result, double seconds) const {
-    const double whole = metric_of(result.whole, result.metric);
+    const double whole = mean_of(result.whole, result.metric).mean;
     std::vector<std::string> heading = {"maps of"};
     for (const double level : options_.levels) heading.push_back(fmt::format("{:.0f} %", 100 * level));
     heading.insert(heading.end(), {"mean", "below random", "from the first"});
     Table table(heading);
     LinePlot plot{.title = "Remove and retrain", .x = "part of the pixels removed", .y = result.metric};
-    const auto random = result.curves.back().values(result.metric), first = result.curves.front().values(result.metric);
+    const auto random = result.curves.back().means(result.metric), first = result.curves.front().means(result.metric);
     auto curves = nlohmann::json::array();
     for (const auto& curve : result.curves) {
-      const auto values = curve.values(result.metric);
+      const auto values = curve.means(result.metric), errors = curve.errors(result.metric);
       double mean = 0, below = 0;
       for (size_t i = 0; i < values.size(); ++i) {
         mean += values[i] / static_cast<double>(values.size());
@@ -81,11 +81,13 @@ class RoarCommand : public Command {
       }
       const double distance = curve_distance(values, first);
       std::vector<std::string> row = {curve.name};
-      for (const double value : values) row.push_back(fmt::format("{:.4f}", value));
+      for (size_t i = 0; i < values.size(); ++i)
+        row.push_back(fmt::format("{:.4f}", values[i]) +
+                      (options_.seeds == 1 ? "" : fmt::format(" ± {:.4f}", errors[i])));
       for (const double value : {mean, below, distance}) row.push_back(fmt::format("{:.4f}", value));
       table.add(row);
       auto points = nlohmann::json::array();
-      for (const auto& point : curve.points) points.push_back(metrics_json(point));
+      for (const auto& point : curve.points) points.push_back(metrics_json(means_of(point)));
       curves.push_back({{"maps", curve.name},
                         {"points", points},
                         {"mean", mean},
@@ -93,6 +95,7 @@ class RoarCommand : public Command {
                         {"distance_to_first", distance},
                         {"zero_maps", curve.counts.zero},
                         {"nan_maps", curve.counts.nan}});
+      if (options_.seeds > 1) curves.back()["standard_errors"] = errors;
       constexpr std::string_view ties = "the pixels of their images go from the top";
       say_empty_maps(session, curve.name, curve.counts, ties, ties);
       LineSeries series{.name = curve.name, .x = options_.levels, .y = values};
@@ -106,7 +109,7 @@ class RoarCommand : public Command {
     nlohmann::json document = {{"metric", result.metric},
                                {"levels", options_.levels},
                                {"curves", curves},
-                               {"whole", metrics_json(result.whole)},
+                               {"whole", metrics_json(means_of(result.whole))},
                                {"method", options_.attribution.method},
                                {"seconds", seconds}};
     if (!plot_.empty()) document["plot"] = plot_;

@@ -48,6 +48,10 @@ inline Graph plain_net(const NetOptions& o = {}) {
   return g.finish(g.node("Gemm", head, {{"transB", int64_t{1}}}));
 }
 
+inline std::string pooled(TestGraph& g, const std::string& x) {
+  return g.node("Flatten", {g.node("GlobalAveragePool", {x})});
+}
+
 // A residual connection, a concatenation, an average pool and global averaging; only the last layer may have a bias.
 // Inputs [N, 3, 8, 8].
 inline Graph branching_net(uint64_t seed = 2, bool bias = false) {

@@ -463,6 +463,8 @@ check "roar: two curves and a random one" "$(head -c 400 stdout)" node -e '
 check "roar draws a plot" "there is none" grep -q '<svg' roar.svg
 check "roar: maps that say nothing are counted" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.curves.every((c) => c.zero_maps >= 0 && c.nan_maps === 0) ? 0 : 1)'
+exits "roar: several seeds" 0 roar vgg9.onnx "${learn[@]}" --retrain vgg9 --retrain-width 0.1 --levels 0.2 --seeds 2
+check "roar: several seeds have standard errors" "$(head -c 400 stdout)" grep -q 'vgg9.onnx *0\.[0-9]* ± 0\.' stdout
 exits "roar: a model of other classes" 1 roar vgg9.onnx three.onnx "${learn[@]}" --seed 9
 check "roar: a model of other classes: before anything is trained" "$(head -c 300 stderr)" \
   bash -c 'grep -q "three.onnx.*3 scores.*10 classes" stderr && ! grep -q "epoch" stderr'

@@ -244,6 +244,24 @@ TEST_F(ReproduceTest, SeveralFiguresOfOneMeasurement) {
   EXPECT_EQ(with.done()[1].ours, 0.2);
 }
 
+TEST_F(ReproduceTest, StandardErrorsAreKeptWithTheRows) {
+  int measured = 0;
+  for (const bool again : {false, true}) {
+    Reproduction with = table();
+    const std::vector<TableRow> rows = {{.table = "t", .what = "mean"}, {.table = "t", .what = "single"}};
+    with.rows(rows, [&] {
+      ++measured;
+      return std::vector<SeedMean>{seed_mean({0.1, 0.3}), seed_mean({0.4})};
+    });
+    ASSERT_EQ(with.done().size(), 2U);
+    EXPECT_NEAR(with.done()[0].error, 0.1, 1e-15) << again;
+    EXPECT_NEAR(with.done()[0].json().at("error").get<double>(), 0.1, 1e-15);
+    EXPECT_TRUE(std::isnan(with.done()[1].error));
+    EXPECT_FALSE(with.done()[1].json().contains("error"));
+  }
+  EXPECT_EQ(measured, 1);
+}
+
 TEST_F(ReproduceTest, ProcessesShareTheRowsOfATable) {
   Reproduction first = table();
   Reproduction second = table();  // locks of files tell two of one process apart as they do two processes

@@ -164,7 +164,7 @@ std::string definition(const Dataset& data, const AttributionOptions& attributio
   };
   const RoarOptions options{.attribution = attribution, .levels = {0.5}};
   const RoarData of{data, data, classifier};
-  roar_curve("maps", ranking_by(model(), of, options), of, options, trainer);
+  roar_curve("maps", {ranking_by(model(), of, options)}, of, options, trainer);
   return found;
 }
 
@@ -203,7 +203,16 @@ TEST(Roar, HasACurveForEachModelAndARandomOne) {
   EXPECT_EQ(trainings, 2 * (1 + 2 * 2));
   ASSERT_EQ(result.curves.size(), 2u);
   EXPECT_EQ(result.curves[1].name, "random");
-  EXPECT_EQ(result.curves[0].values("top1").size(), 2u);
+  EXPECT_EQ(result.curves[0].means("top1").size(), 2u);
+  const RoarPoint& point = result.curves[0].points.at(1);
+  ASSERT_EQ(point.size(), 2u);
+  const double one = metric_of(point[0], "loss"), other = metric_of(point[1], "loss");
+  EXPECT_NE(one, other);
+  EXPECT_NEAR(result.curves[0].means("loss").at(1), (one + other) / 2, 1e-12);
+  EXPECT_NEAR(result.curves[0].errors("loss").at(1), std::abs(one - other) / 2, 1e-12);
+  EXPECT_EQ(means_of(point).at(2), std::pair(std::string("loss"), (one + other) / 2));
+  const PixelRanking ranking = ranking_by(model(), {data, data, classifier}, options);
+  EXPECT_THROW(roar_curve("three", {ranking, ranking, ranking}, {data, data, classifier}, options, trainer), Error);
   options.levels = {1.5};
   EXPECT_THROW(roar({{"one", model()}}, {data, data, classifier}, options, trainer), Error);
   options.levels = {0.5};

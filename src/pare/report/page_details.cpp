@@ -93,9 +93,11 @@ std::string paper_tables(const json& paper) {
   for (const auto& row : list_at(paper, "rows")) {
     if (text_at(row, "table") != current) flush();
     current = text_at(row, "table");
-    const double difference = number_at(row, "difference");
+    const double difference = number_at(row, "difference"), error = number_at(row, "error");
+    std::string ours = fixed_figure(number_at(row, "ours"), 4);
+    if (!std::isnan(error)) ours += fmt::format(" ± {:.4f}", error);
     table.rows.push_back({escape_html(text_at(row, "what")), escape_html(text_at(row, "metric")),
-                          fixed_figure(number_at(row, "published"), 4), fixed_figure(number_at(row, "ours"), 4),
+                          fixed_figure(number_at(row, "published"), 4), ours,
                           std::isnan(difference) ? kAbsent : fmt::format("{:+.4f}", difference),
                           escape_html(text_at(row, "note"))});
   }

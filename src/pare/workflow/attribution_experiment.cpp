@@ -1,7 +1,5 @@
 #include "pare/workflow/attribution_experiment.h"
 
-#include <cmath>
-
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/distill.h"
@@ -63,17 +61,14 @@ std::vector<double> AttributionFigures::values() const {
   return {precision, f1, auc, point, auc_all, point_all, auc_teacher, point_teacher, cosine};
 }
 
-AttributionMeans means_of(const std::vector<AttributionFigures>& seeds) {
-  const auto n = static_cast<double>(seeds.size());
-  const size_t count = AttributionFigures::names().size();
-  AttributionMeans result{std::vector<double>(count), std::vector<double>(count)};
-  for (size_t i = 0; i < count; ++i) {
-    double squares = 0;
-    for (const auto& figures : seeds) result.means[i] += figures.values()[i] / n;
-    for (const auto& figures : seeds) squares += std::pow(figures.values()[i] - result.means[i], 2);
-    if (seeds.size() > 1) result.errors[i] = std::sqrt(squares / (n - 1) / n);
+std::vector<SeedMean> means_of(const std::vector<AttributionFigures>& seeds) {
+  std::vector<SeedMean> means;
+  for (size_t i = 0; i < AttributionFigures::names().size(); ++i) {
+    std::vector<double> values;
+    for (const auto& figures : seeds) values.push_back(figures.values()[i]);
+    means.push_back(seed_mean(values));
   }
-  return result;
+  return means;
 }
 
 AttributionExperiment::AttributionExperiment(AttributionTask task, AttributionScale scale, const std::string& runs,
@@ -209,35 +204,28 @@ RoarData AttributionExperiment::roar_data() {
   return {student_images(), test_images(), [this](uint64_t seed) { return network(0.5, 0, seed + 1000); }};
 }
 
-double AttributionExperiment::retrained() {
-  return metric_of(roar_whole(roar_data(), roar_options(), trainer_), roar_metric(student_images()));
-}
+RoarPoint AttributionExperiment::retrained() { return roar_whole(roar_data(), roar_options(), trainer_); }
 
 PixelRanking AttributionExperiment::ranking(const Graph& model) {
   return ranking_by(model, roar_data(), roar_options());
 }
 
-PixelRanking AttributionExperiment::random_ranking(const std::string& kind, int64_t seed) {
+std::vector<PixelRanking> AttributionExperiment::random_rankings(const std::string& kind) {
   RoarOptions options = roar_options();
   options.random = kind;
-  options.training = training(scale_.roar_epochs, seed);
-  return pare::random_ranking(teacher(), roar_data(), options);
-}
-
-std::vector<double> AttributionExperiment::retrained_without(const std::string& name,
-                                                             const std::function<PixelRanking(int64_t seed)>& ranking,
-                                                             const std::string& fill) {
-  RoarOptions options = roar_options();
-  options.fill = fill;
-  options.seeds = 1;
-  std::vector<double> means(scale_.roar_levels.size());
+  std::vector<PixelRanking> rankings;
   for (int64_t seed = 0; seed < scale_.roar_seeds; ++seed) {
     options.training = training(scale_.roar_epochs, seed);
-    const RoarCurve curve = roar_curve(name, ranking(seed), roar_data(), options, trainer_);
-    const std::vector<double> values = curve.values(roar_metric(student_images()));
-    for (size_t i = 0; i < means.size(); ++i) means[i] += values[i] / static_cast<double>(scale_.roar_seeds);
+    rankings.push_back(random_ranking(teacher(), roar_data(), options));
   }
-  return means;
+  return rankings;
+}
+
+RoarCurve AttributionExperiment::retrained_without(const std::string& name, const std::vector<PixelRanking>& rankings,
+                                                   const std::string& fill) {
+  RoarOptions options = roar_options();
+  options.fill = fill;
+  return roar_curve(name, rankings, roar_data(), options, trainer_);
 }
 
 }  // namespace pare

@@ -69,11 +69,7 @@ struct AttributionFigures {
   std::vector<double> values() const;  // in their order
 };
 
-// Means over seeds and their standard errors (0 of one seed), in the order of names().
-struct AttributionMeans {
-  std::vector<double> means, errors;
-};
-AttributionMeans means_of(const std::vector<AttributionFigures>& seeds);
+std::vector<SeedMean> means_of(const std::vector<AttributionFigures>& seeds);  // in the order of names()
 
 class AttributionExperiment {
  public:
@@ -88,14 +84,13 @@ class AttributionExperiment {
   Graph compressed(const std::string& setting, const std::string& match, int64_t seed);
   // Each of the networks, beside the teacher.
   std::vector<AttributionFigures> measure(const std::vector<Graph>& networks, const std::string& map);
-  // F1 of fresh classifiers: of images as they are, and with parts of the pixels removed that a ranking has first.
-  double retrained();
-  // The classifier of each seed has a ranking of its own, so that means are over those too.
-  std::vector<double> retrained_without(const std::string& name,
-                                        const std::function<PixelRanking(int64_t seed)>& ranking,
-                                        const std::string& fill);
+  // Of fresh classifiers, one a seed: of images as they are, and with parts of the pixels removed that rankings, one or
+  // one a seed, have first.
+  RoarPoint retrained();
+  RoarCurve retrained_without(const std::string& name, const std::vector<PixelRanking>& rankings,
+                              const std::string& fill);
   PixelRanking ranking(const Graph& model);
-  PixelRanking random_ranking(const std::string& kind, int64_t seed);  // "maps" or "pixels"
+  std::vector<PixelRanking> random_rankings(const std::string& kind);  // "maps" or "pixels"; one a seed
 
  private:
   Graph distilled(const std::string& match, int64_t seed);

@@ -97,10 +97,28 @@ at::Tensor random_pixel_order(const Dataset& data, int64_t height, int64_t width
   return order;
 }
 
-std::vector<double> RoarCurve::values(const std::string& metric) const {
+SeedMean mean_of(const RoarPoint& point, const std::string& metric) {
   std::vector<double> values;
-  for (const auto& point : points) values.push_back(metric_of(point, metric));
-  return values;
+  for (const auto& metrics : point) values.push_back(metric_of(metrics, metric));
+  return seed_mean(values);
+}
+
+MetricList means_of(const RoarPoint& point) {
+  MetricList means;
+  for (const auto& [name, value] : point.at(0)) means.emplace_back(name, mean_of(point, name).mean);
+  return means;
+}
+
+std::vector<double> RoarCurve::means(const std::string& metric) const {
+  std::vector<double> means;
+  for (const auto& point : points) means.push_back(mean_of(point, metric).mean);
+  return means;
+}
+
+std::vector<double> RoarCurve::errors(const std::string& metric) const {
+  std::vector<double> errors;
+  for (const auto& point : points) errors.push_back(mean_of(point, metric).error);
+  return errors;
 }
 
 std::string roar_metric(const Dataset& data) { return data.multi_label() ? "f1" : "top1"; }
@@ -113,20 +131,13 @@ double curve_distance(const std::vector<double>& a, const std::vector<double>& b
 
 namespace {
 
-MetricList retrained(const std::string& what, const std::string& removed, const RoarData& of,
+MetricList retrained(const std::string& what, const std::string& removed, const RoarData& of, int64_t seed,
                      const RoarOptions& options, const Trainer& trainer) {
-  MetricList mean;
-  for (int64_t seed = 0; seed < options.seeds; ++seed) {
-    TrainingOptions training = options.training;
-    training.train.seed += static_cast<uint64_t>(seed);
-    TrainingJob job{.kind = "roar", .what = what, .definition = removed};
-    const Graph graph = trainer(of.classifier(training.train.seed), of.train, training, std::move(job)).graph;
-    const MetricList metrics = metrics_of(evaluate({graph}, of.test), 0);
-    if (mean.empty())
-      for (const auto& [name, value] : metrics) mean.emplace_back(name, 0.0);
-    for (size_t i = 0; i < mean.size(); ++i) mean[i].second += metrics[i].second / static_cast<double>(options.seeds);
-  }
-  return mean;
+  TrainingOptions training = options.training;
+  training.train.seed += static_cast<uint64_t>(seed);
+  TrainingJob job{.kind = "roar", .what = what, .definition = removed};
+  const Graph graph = trainer(of.classifier(training.train.seed), of.train, training, std::move(job)).graph;
+  return metrics_of(evaluate({graph}, of.test), 0);
 }
 
 nlohmann::json json_of(AttributionOptions options) {
@@ -170,22 +181,35 @@ PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarO
           random_pixel_order(data.test, height, width, mix_seed({seed, 12}))};
 }
 
-MetricList roar_whole(const RoarData& data, const RoarOptions& options, const Trainer& trainer) {
+RoarPoint roar_whole(const RoarData& data, const RoarOptions& options, const Trainer& trainer) {
   options.check();
-  return retrained("nothing removed", "", data, options, trainer);
+  RoarPoint point;
+  for (int64_t seed = 0; seed < options.seeds; ++seed)
+    point.push_back(retrained("nothing removed", "", data, seed, options, trainer));
+  return point;
 }
 
-RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const RoarData& data,
+RoarCurve roar_curve(const std::string& name, const std::vector<PixelRanking>& rankings, const RoarData& data,
                      const RoarOptions& options, const Trainer& trainer) {
   options.check();
+  if (rankings.size() != 1 && std::ssize(rankings) != options.seeds)
+    throw Error(ErrorKind::usage, name, "expected 1 ranking or {}, found {}", options.seeds, rankings.size());
   const PixelFill fill(options.fill, data.train);
-  RoarCurve curve{.name = name, .counts = ranking.counts};
+  RoarCurve curve{.name = name};
+  for (const auto& ranking : rankings) curve.counts.merge(ranking.counts);
   for (const double level : options.levels) {
-    const Dataset train = fill.without(data.train, ranking.train, level);
-    const Dataset test = fill.without(data.test, ranking.test, level);
-    curve.points.push_back(retrained(fmt::format("{}, {:.0f} % removed", name, 100 * level),
-                                     fmt::format("{} {} {}", ranking.estimator, options.fill, level),
-                                     {train, test, data.classifier}, options, trainer));
+    const std::string what = fmt::format("{}, {:.0f} % removed", name, 100 * level);
+    RoarPoint& point = curve.points.emplace_back();
+    Dataset train, test;
+    for (int64_t seed = 0; seed < options.seeds; ++seed) {
+      const PixelRanking& ranking = rankings[rankings.size() == 1 ? 0 : static_cast<size_t>(seed)];
+      if (seed < std::ssize(rankings)) {
+        train = fill.without(data.train, ranking.train, level);
+        test = fill.without(data.test, ranking.test, level);
+      }
+      const std::string removed = fmt::format("{} {} {}", ranking.estimator, options.fill, level);
+      point.push_back(retrained(what, removed, {train, test, data.classifier}, seed, options, trainer));
+    }
   }
   return curve;
 }
@@ -197,9 +221,9 @@ RoarResult roar(const std::vector<std::pair<std::string, Graph>>& models, const 
     for (const Dataset* images : {&data.train, &data.test}) tried_attributor(name, model, *images, options.attribution);
   RoarResult result{.metric = roar_metric(data.train), .whole = roar_whole(data, options, trainer)};
   for (const auto& [name, model] : models)
-    result.curves.push_back(roar_curve(name, ranking_by(model, data, options), data, options, trainer));
+    result.curves.push_back(roar_curve(name, {ranking_by(model, data, options)}, data, options, trainer));
   const PixelRanking random = random_ranking(models.front().second, data, options);
-  result.curves.push_back(roar_curve("random", random, data, options, trainer));
+  result.curves.push_back(roar_curve("random", {random}, data, options, trainer));
   return result;
 }
 

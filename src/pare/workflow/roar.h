@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pare/attribute/attributor.h"
+#include "pare/metrics/seed_mean.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/maps.h"
 #include "pare/workflow/train.h"
@@ -44,16 +45,21 @@ struct RoarData {
   std::function<Graph(uint64_t seed)> classifier;  // freshly initialised
 };
 
+using RoarPoint = std::vector<MetricList>;  // of its classifiers, one a seed
+SeedMean mean_of(const RoarPoint& point, const std::string& metric);
+MetricList means_of(const RoarPoint& point);
+
 struct RoarCurve {
-  std::string name;                // of the model, or "random"
-  std::vector<MetricList> points;  // one a level: means over the seeds
-  MapCounts counts;                // of the maps of training and test images; none of random ones
-  std::vector<double> values(const std::string& metric) const;
+  std::string name;               // of the model, or "random"
+  std::vector<RoarPoint> points;  // one a level
+  MapCounts counts;               // of the maps of training and test images; none of random ones
+  std::vector<double> means(const std::string& metric) const;
+  std::vector<double> errors(const std::string& metric) const;  // standard errors
 };
 
 struct RoarResult {
   std::string metric;  // that counts: roar_metric()
-  MetricList whole;    // with nothing removed
+  RoarPoint whole;     // with nothing removed
   std::vector<RoarCurve> curves;
 };
 
@@ -68,9 +74,10 @@ struct PixelRanking {
 PixelRanking ranking_by(const Graph& model, const RoarData& data, const RoarOptions& options);
 PixelRanking random_ranking(const Graph& like, const RoarData& data, const RoarOptions& options);
 
-// A classifier of the images as they are, and those of one curve.
-MetricList roar_whole(const RoarData& data, const RoarOptions& options, const Trainer& trainer);
-RoarCurve roar_curve(const std::string& name, const PixelRanking& ranking, const RoarData& data,
+// The classifiers of the images as they are, and those of one curve: by one ranking for all of them or, so that means
+// are over the rankings too, by one for each seed. Error{usage} for any other number.
+RoarPoint roar_whole(const RoarData& data, const RoarOptions& options, const Trainer& trainer);
+RoarCurve roar_curve(const std::string& name, const std::vector<PixelRanking>& rankings, const RoarData& data,
                      const RoarOptions& options, const Trainer& trainer);
 
 // Curves of the models, at least one, then the random one. Every model is tried on an image before anything is trained.

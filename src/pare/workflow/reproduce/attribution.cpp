@@ -75,7 +75,7 @@ struct MapSubject {
     for (int64_t seed = 0; seed < seeds; ++seed) all.push_back(network(experiment, seed));
     return all;
   }
-  // One row a metric, and for several seeds one for the standard error of the AUC over all classes present.
+  // One row a metric.
   std::vector<TableRow> rows(const AttributionExperiment& experiment, const std::string& map) const {
     const bool has_published = is_teacher() || setting == "distillation";
     const TableRow row{.table = fmt::format("{}, {}, {}, maps by {}", setting, experiment.task().name,
@@ -90,9 +90,6 @@ struct MapSubject {
       rows.back().published = published(is_teacher() ? setting : match, map, metric);
       if (!std::isnan(rows.back().published)) rows.back().note = published_note(experiment, map);
     }
-    if (seeds == 1) return rows;
-    rows.push_back(row);
-    rows.back().metric = "auc all, standard error";
     return rows;
   }
 
@@ -128,15 +125,14 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
     for (const auto& subject : subjects)
       for (auto& network : subject.networks(experiment)) networks.push_back(std::move(network));
     const std::vector<AttributionFigures> all = experiment.measure(networks, map);
-    std::vector<double> values;
+    std::vector<SeedMean> figures;
     auto next = all.begin();
     for (const auto& subject : subjects) {
-      const AttributionMeans result = means_of({next, next + subject.seeds});
+      const std::vector<SeedMean> means = means_of(std::vector(next, next + subject.seeds));
       next += subject.seeds;
-      values.insert(values.end(), result.means.begin(), result.means.end());
-      if (subject.seeds > 1) values.push_back(result.errors[4]);
+      figures.insert(figures.end(), means.begin(), means.end());
     }
-    return values;
+    return figures;
   });
 }
 
@@ -151,25 +147,36 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment, const st
                            test_images_text(scale.test_images)),
       .metric = "f1",
       .on_request = table.options().scale == "small"};
-  const auto add = [&](const std::string& maps, const std::function<PixelRanking(int64_t seed)>& ranking) {
+  const auto add = [&](const std::string& maps, const std::function<std::vector<PixelRanking>()>& rankings) {
     std::vector<TableRow> rows;
     for (const double level : scale.roar_levels) {
       rows.push_back(row);
       rows.back().what = fmt::format("{:.0f} % of the pixels removed: {}", 100 * level, maps);
     }
-    table.rows(std::move(rows), [&] { return experiment.retrained_without(maps, ranking, fill); });
+    table.rows(std::move(rows), [&] {
+      const RoarCurve curve = experiment.retrained_without(maps, rankings(), fill);
+      std::vector<SeedMean> figures;
+      for (const auto& point : curve.points) figures.push_back(mean_of(point, row.metric));
+      return figures;
+    });
   };
   TableRow whole = row;
   whole.what = "nothing removed";
-  table.row(whole, [&] { return experiment.retrained(); });
-  for (const MapSubject& subject : {MapSubject{"teacher", "none"}, {"distillation", "none"}, {"distillation", "sswa"}})
-    add("by maps of " + subject.name(experiment), [&](int64_t seed) {
-      const Graph model = subject.network(experiment, seed);
-      save_model(model, table.run().path / subject.file(seed), {.force = true});
-      return experiment.ranking(model);
+  table.rows({whole}, [&] { return std::vector<SeedMean>{mean_of(experiment.retrained(), row.metric)}; });
+  for (const MapSubject& subject : {MapSubject{"teacher", "none"},
+                                    {"distillation", "none", scale.roar_seeds},
+                                    {"distillation", "sswa", scale.roar_seeds}})
+    add("by maps of " + subject.name(experiment), [&] {
+      std::vector<PixelRanking> rankings;
+      for (int64_t seed = 0; seed < subject.seeds; ++seed) {
+        const Graph model = subject.network(experiment, seed);
+        save_model(model, table.run().path / subject.file(seed), {.force = true});
+        rankings.push_back(experiment.ranking(model));
+      }
+      return rankings;
     });
-  add("random maps", [&](int64_t seed) { return experiment.random_ranking("maps", seed); });
-  add("random pixels", [&](int64_t seed) { return experiment.random_ranking("pixels", seed); });
+  for (const char* kind : {"maps", "pixels"})
+    add(fmt::format("random {}", kind), [&] { return experiment.random_rankings(kind); });
 }
 
 void scenes_tables(Reproduction& table) {

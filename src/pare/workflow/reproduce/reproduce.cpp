@@ -25,6 +25,7 @@ nlohmann::json TableRow::json() const {
   nlohmann::json result = {{"table", table}, {"what", what}, {"metric", metric}, {"seconds", seconds}};
   if (!std::isnan(published)) result["published"] = published;
   if (!std::isnan(ours)) result["ours"] = ours;
+  if (!std::isnan(error)) result["error"] = error;
   if (!std::isnan(difference())) result["difference"] = difference();
   if (!note.empty()) result["note"] = note;
   return result;
@@ -107,6 +108,14 @@ void Reproduction::row(TableRow row, const std::function<double()>& measure) {
 }
 
 void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure) {
+  this->rows(std::move(rows), [&] {
+    std::vector<SeedMean> figures;
+    for (const double value : measure()) figures.push_back({value});
+    return figures;
+  });
+}
+
+void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vector<SeedMean>()>& measure) {
   const TableRow& first = rows.front();
   if (!asked_for(first.table)) return;
   const fs::path key = stored(first);
@@ -120,7 +129,7 @@ void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vec
   done_.insert(done_.end(), known.begin(), known.end());
 }
 
-bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure) {
+bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::vector<SeedMean>()>& measure) {
   if (restore(rows) || options_.list) return true;
   const TableRow& first = rows.front();
   if (first.on_request && options_.tables.empty()) {
@@ -136,7 +145,7 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   if (!claim) return false;
   if (restore(rows)) return true;
   const auto start = std::chrono::steady_clock::now();
-  std::vector<double> figures(rows.size(), kNoFigure);
+  std::vector<SeedMean> figures(rows.size(), {kNoFigure});
   bool measured = true;
   try {
     figures = measure();
@@ -152,7 +161,8 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   measured_ = true;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].ours = figures.at(i);
+    rows[i].ours = figures.at(i).mean;
+    rows[i].error = figures.at(i).error;
     rows[i].seconds = seconds.count() / static_cast<double>(rows.size());
     if (!measured) continue;
     auto json = rows[i].json();
@@ -175,6 +185,7 @@ bool Reproduction::restore(std::vector<TableRow>& rows) const {
     const auto json = nlohmann::json::parse(in, nullptr, false);
     if (!json.is_object() || !json.contains("ours")) return false;
     row.ours = json["ours"].is_number() ? json["ours"].get<double>() : kNoFigure;
+    row.error = json.value("error", kNoFigure);
     row.seconds = json.value("seconds", 0.0);
   }
   rows = std::move(found);

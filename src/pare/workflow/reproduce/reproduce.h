@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "pare/core/options.h"
+#include "pare/metrics/seed_mean.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/model.h"
 #include "pare/workflow/run_store.h"
@@ -38,6 +39,7 @@ struct TableRow {
   std::string metric = "top1";   // fractions, not per cent
   double published = kNoFigure;  // NaN: the paper has none
   double ours = kNoFigure;       // NaN: it did not run, and the note says why
+  double error = kNoFigure;      // standard error of ours, where that is a mean over seeds
   std::string note;              // how it differs from the paper, or why it did not run
   bool on_request = false;       // takes long: only when its table is asked for by name
   double seconds = 0;
@@ -117,8 +119,9 @@ class Reproduction {
 
   // `measure` gives the row's figure. Error{file} from it: the row is left out with that as its note.
   void row(TableRow row, const std::function<double()>& measure);
-  // Several figures of one measurement.
+  // Several figures of one measurement; with standard errors.
   void rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure);
+  void rows(std::vector<TableRow> rows, const std::function<std::vector<SeedMean>()>& measure);
 
   // The path of a published checkpoint by its file name. Error{file} with the places looked in.
   std::filesystem::path checkpoint(const std::string& name) const;
@@ -150,7 +153,7 @@ class Reproduction {
   bool asked_for(const std::string& table) const;  // by --tables
   std::filesystem::path stored(const TableRow& row) const;
   // False: another process is at them, and this one does not wait.
-  bool fill(std::vector<TableRow>& rows, const std::function<std::vector<double>()>& measure);
+  bool fill(std::vector<TableRow>& rows, const std::function<std::vector<SeedMean>()>& measure);
   bool restore(std::vector<TableRow>& rows) const;
   Trainer sharing(Trainer trainer) const;
 
