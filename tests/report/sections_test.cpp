@@ -54,6 +54,17 @@ TEST(Speed, OfNoBenchIsNothing) {
   EXPECT_EQ(speed_section(record_with({{"command", "bench"}, {"result", {{"models", 3}, {"notes", "x"}}}}), {}), "");
 }
 
+TEST(Tables, OursStandsBesideThePublished) {
+  const std::string html = tables_section(record_with(json::parse(R"({"command": "reproduce", "result": {"papers": [
+    {"citation": "A & B", "rows": [
+      {"table": "one", "what": "w", "metric": "f1", "ours": 0.5, "error": 0.0125, "published": 0.25, "difference": 0.25},
+      {"table": "one", "what": "v", "metric": "f1", "ours": 0.75, "error": "wide"},
+      {"table": "two", "what": "u", "metric": "f1", "note": "left out"}]}]}})")));
+  EXPECT_EQ(times_in(html, "<table"), 2U);
+  for (const char* part : {"A &amp; B", "0.5000 ± 0.0125", "+0.2500", "0.7500<", "left out"})
+    EXPECT_NE(html.find(part), std::string::npos) << part << "\n" << html;
+}
+
 TEST(Attribution, RemoveAndRetrainIsACurveAModel) {
   const json roar = json::parse(R"({"command": "roar", "result": {"metric": "f1", "method": "grad-cam",
     "levels": [0.1, 0.5, "x"], "whole": {"f1": 0.9},

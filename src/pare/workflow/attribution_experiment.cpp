@@ -16,7 +16,7 @@ AttributionScale attribution_scale(const std::string& name) {
             .student_epochs = 30,
             .filter_epochs = 5,
             .round_epochs = 2,
-            .finetune_lr = 0.05,
+            .finetune_lr = 0.01,
             .finetune_schedule = "one-cycle",
             .rounds = 3,
             .round_rate = 0.64,

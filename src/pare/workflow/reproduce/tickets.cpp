@@ -103,9 +103,8 @@ class HighestSparsity {
 
   // `note` stands beside figures that are of another network.
   void rows(const std::vector<Sweep>& sweeps, const std::string& note = "") {
-    table_.row({.table = subject_.title(), .what = "dense", .on_request = subject_.on_request}, [&] {
-      return mean([&](uint64_t seed) { return Found{0, dense_accuracy(seed)}; }).accuracy;
-    });
+    table_.rows({{.table = subject_.title(), .what = "dense", .on_request = subject_.on_request}},
+                [&] { return means([&](uint64_t seed) { return std::vector{dense_accuracy(seed)}; }); });
     for (const auto& sweep : sweeps) {
       const TableRow row{.table = subject_.title(),
                          .what = sweep.what,
@@ -119,8 +118,10 @@ class HighestSparsity {
       beside.published = kNoFigure;
       table_.rows({row, beside}, [&] {
         size_t start = sweep.settings.size() / 2;
-        const Found found = mean([&](uint64_t seed) { return highest(sweep, seed, start); });
-        return std::vector<double>{found.sparsity, found.accuracy};
+        return means([&](uint64_t seed) {
+          const Found found = highest(sweep, seed, start);
+          return std::vector{found.sparsity, found.accuracy};
+        });
       });
     }
   }
@@ -131,10 +132,10 @@ class HighestSparsity {
       SparsifyOptions setting = continuous(-0.2, subject_.mask_rate);
       setting.sparsity = sparsity;
       setting.beta_final = beta;
-      table_.row({.table = subject_.title(),
-                  .what = fmt::format("continuous sparsification, exactly {:.0f} %, beta {}", 100 * sparsity,
-                                      beta > 1 ? "up to 200" : "fixed at 1")},
-                 [&] { return mean([&](uint64_t seed) { return run(setting, seed); }).accuracy; });
+      table_.rows({{.table = subject_.title(),
+                    .what = fmt::format("continuous sparsification, exactly {:.0f} %, beta {}", 100 * sparsity,
+                                        beta > 1 ? "up to 200" : "fixed at 1")}},
+                  [&] { return means([&](uint64_t seed) { return std::vector{run(setting, seed).accuracy}; }); });
     }
   }
 
@@ -145,15 +146,17 @@ class HighestSparsity {
     return plan;
   }
 
-  template <typename Measure>
-  Found mean(const Measure& measure) const {
-    Found sum;
+  // Of each of the figures that `measure` gives.
+  std::vector<SeedMean> means(const std::function<std::vector<double>(uint64_t seed)>& measure) const {
+    std::vector<std::vector<double>> values;
     for (uint64_t seed = 0; seed < subject_.seeds; ++seed) {
-      const Found found = measure(seed);
-      sum.sparsity += found.sparsity / static_cast<double>(subject_.seeds);
-      sum.accuracy += found.accuracy / static_cast<double>(subject_.seeds);
+      const std::vector<double> figures = measure(seed);
+      values.resize(figures.size());
+      for (size_t i = 0; i < figures.size(); ++i) values[i].push_back(figures[i]);
     }
-    return sum;
+    std::vector<SeedMean> means;
+    for (const auto& figure : values) means.push_back(seed_mean(figure));
+    return means;
   }
 
   double accuracy(const Graph& graph) {
