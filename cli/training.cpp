@@ -72,19 +72,26 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   }
 }
 
+void check_training_split(const DataChoice& data) {
+  if (data.split != "train")
+    throw Error(
+        ErrorKind::usage, "--split",
+        "expected train, found {}: this command learns from the training images, and measures on the test images",
+        data.split);
+}
+
 TrainingInput load_for_training(Session& session, const std::string& path, ModelOptions& options,
                                 const DataChoice& data) {
-  DataChoice choice = data;
-  choice.split = "train";
+  check_training_split(data);
   if (path.empty()) {
-    DataChoice sample = choice;
+    DataChoice sample = data;
     sample.limit = 1;
     const Dataset one = sample.load({});
     if (options.image.empty()) options.image = {one.channels(), one.height(), one.width()};
     if (options.classes == 0) options.classes = static_cast<int64_t>(one.classes.size());
   }
   Model model = read_model(session, path, options);
-  Dataset images = choice.load(model.graph);
+  Dataset images = data.load(model.graph);
   return {std::move(model), std::move(images)};
 }
 

@@ -16,6 +16,9 @@ namespace pare::cli {
 TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const Dataset& data,
                                     const TrainingOptions& options, TrainingJob job);
 
+// Error{usage} unless --split is train, as commands that learn have it.
+void check_training_split(const DataChoice& data);
+
 // The model at `path`, or, where that is empty, the architecture's initial values for the data's images and classes
 // unless the options say otherwise (they are filled in).
 struct TrainingInput {

@@ -111,7 +111,7 @@ class Distill : public Command {
   double teacher_width_ = 1;
   std::string student_;
   ModelOptions model_options_;
-  DataChoice data_;
+  DataChoice data_{.split = "train"};
   std::string output_;
   DistillationOptions distill_;
   TrainingOptions training_;

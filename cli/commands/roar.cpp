@@ -34,16 +34,16 @@ class RoarCommand : public Command {
   nlohmann::json run(Session& session) override {
     const auto start = std::chrono::steady_clock::now();
     options_.check();
+    check_training_split(data_);
     if (!plot_.empty()) check_writable(plot_, session.common.force);
     const auto seed = static_cast<uint64_t>(session.common.seed);
     options_.attribution.seed = options_.training.train.seed = seed;
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     std::vector<std::pair<std::string, Graph>> models;
     for (size_t i = 0; i < graphs.size(); ++i) models.emplace_back(models_[i], graphs[i]);
-    DataChoice choice = data_;
-    choice.split = "train";
-    const Dataset train = choice.load(graphs.front());
+    const Dataset train = data_.load(graphs.front());
     say_normalization(session, models_, graphs, train.mean, train.std);
+    DataChoice choice = data_;
     choice.split = "test";
     choice.limit = 0;
     const Dataset test = choice.load(graphs.front());
@@ -117,7 +117,7 @@ class RoarCommand : public Command {
   }
 
   std::vector<std::string> models_;
-  DataChoice data_;
+  DataChoice data_{.split = "train"};
   std::string retrain_ = "vgg9-bn";
   double retrain_width_ = 0.5;
   std::string plot_;

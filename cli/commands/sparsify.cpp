@@ -105,7 +105,7 @@ class Sparsify : public Command {
 
   std::string model_;
   ModelOptions model_options_;
-  DataChoice data_;
+  DataChoice data_{.split = "train"};
   std::string output_;
   std::string masks_;
   SparsifyOptions sparsify_;

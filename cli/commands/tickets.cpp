@@ -255,7 +255,7 @@ class Tickets : public Command {
   }
 
   ModelOptions model_options_;
-  DataChoice data_;
+  DataChoice data_{.split = "train"};
   std::string output_;
   std::string transfer_;
   int64_t processes_ = 1;

@@ -79,7 +79,7 @@ class Train : public Command {
 
   std::string model_;
   ModelOptions model_options_;
-  DataChoice data_;
+  DataChoice data_{.split = "train"};
   std::string output_;
   TrainingOptions training_;
   int64_t opset_ = 13;

@@ -468,6 +468,10 @@ check "roar: several seeds have standard errors" "$(head -c 400 stdout)" grep -q
 exits "roar: a model of other classes" 1 roar vgg9.onnx three.onnx "${learn[@]}" --seed 9
 check "roar: a model of other classes: before anything is trained" "$(head -c 300 stderr)" \
   bash -c 'grep -q "three.onnx.*3 scores.*10 classes" stderr && ! grep -q "epoch" stderr'
+exits "roar: of another part of the data" 2 roar vgg9.onnx "${learn[@]}" --split test
+check "roar: of another part of the data: says what it takes" "$(head -c 300 stderr)" grep -q -e '--split: expected train, found test' stderr
+exits "train: of another part of the data" 2 train --arch vgg9 "${learn[@]}" --split test -o none.onnx
+exits "train: the part it learns from may be named" 0 train --arch vgg9 --width 0.1 "${learn[@]}" --split train -o split.onnx
 exits "roar: a level out of range" 2 roar vgg9.onnx "${learn[@]}" --levels 1.5
 exits "roar: refuses to overwrite" 2 roar vgg9.onnx "${learn[@]}" --plot roar.svg
 
