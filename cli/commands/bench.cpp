@@ -33,7 +33,7 @@ class RuntimeFiles {
 
   fs::path file_of(const fs::path& model, const Graph& graph) {
     if (model.extension() == ".onnx") return model;
-    const fs::path file = directory_ / fmt::format("{}.onnx", written_++);
+    fs::path file = directory_ / fmt::format("{}.onnx", written_++);
     save_model(graph, file, {.force = true});
     return file;
   }

@@ -304,7 +304,7 @@ struct Attributor::State {
   // [N, K] out of the scores of pairs; an image without a pair is run for its own.
   at::Tensor scores_by_image(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& pair_scores) const {
     const at::NoGradGuard no_grad;
-    const at::Tensor scores = at::zeros({images.size(0), pair_scores.size(1)}, pair_scores.options());
+    at::Tensor scores = at::zeros({images.size(0), pair_scores.size(1)}, pair_scores.options());
     const at::Tensor known = at::zeros({images.size(0)}, at::kBool).index_fill(0, rows, true);
     scores.index_copy_(0, rows, pair_scores);
     for (int64_t n = 0; n < images.size(0); ++n)

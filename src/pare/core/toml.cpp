@@ -61,7 +61,7 @@ class TomlReader {
   std::string read_key() {
     if (next() == '[') fail("", "a recipe has no tables, only the keys of the flags");
     if (next() == '"' || next() == '\'') return read_text("");
-    const std::string key = read_word("-_");
+    std::string key = read_word("-_");
     if (key.empty()) fail("", "expected a key");
     return key;
   }
@@ -85,7 +85,7 @@ class TomlReader {
     if (word == "true" || word == "false") return word == "true";
     std::erase(word, '_');
     if (word.starts_with('+')) word.erase(0, 1);
-    const json number = json::parse(word, nullptr, false);
+    json number = json::parse(word, nullptr, false);
     if (!number.is_number()) fail(key, "expected a number, true, false, a list or a text in quotes");
     return number;
   }

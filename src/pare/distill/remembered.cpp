@@ -23,7 +23,7 @@ std::vector<at::Tensor> RememberedOutputs::of(const Program& program, const at::
   const at::Tensor missing = known_.index_select(0, batch.samples).logical_not().nonzero().flatten();
   if (missing.numel() > 0) {
     const at::Tensor part = missing.numel() == input.size(0) ? input : input.index_select(0, missing);
-    const auto outputs = program.run({&part, 1}).outputs;
+    auto outputs = program.run({&part, 1}).outputs;
     if (tables_.empty()) {
       if (!fits(outputs, input.size(0), batch.of)) {
         useless_ = true;

@@ -35,7 +35,7 @@ at::Tensor beside_those_of_all(const at::Tensor& own, ProcessGroup& ranks) {
   widths[ranks.rank()] = static_cast<double>(own.size(1));
   ranks.sum(widths);
   const auto width = [&](int first, int last) { return widths.slice(0, first, last).sum().item<int64_t>(); };
-  const at::Tensor all = at::zeros({own.size(0), width(0, ranks.size())}, own.options());
+  at::Tensor all = at::zeros({own.size(0), width(0, ranks.size())}, own.options());
   all.narrow(1, width(0, ranks.rank()), own.size(1)).copy_(own);
   ranks.sum(all);
   return all;

@@ -5,7 +5,7 @@
 namespace pare {
 
 at::Tensor channels_last(const at::Tensor& images) {
-  const at::Tensor dense = images.contiguous(at::MemoryFormat::ChannelsLast);
+  at::Tensor dense = images.contiguous(at::MemoryFormat::ChannelsLast);
   if (images.size(1) != 1) return dense;
   const int64_t height = images.size(2);
   const int64_t width = images.size(3);

@@ -17,9 +17,9 @@ namespace {
 using nlohmann::json;
 
 // The part of the data that the accuracies of a record were measured on; empty where it does not say. What trains takes
-// the test images, whatever its --split, and where the data is not divided those that it learns from.
+// the test images, and where the data is not divided those that it learns from.
 std::string split_of(const Record& record) {
-  const std::string said = text_at(member_at(record.content, "result"), "split");
+  std::string said = text_at(member_at(record.content, "result"), "split");
   if (said == "all" && !list_at(record.content, "training").empty()) return "train";
   const std::string command = text_at(record.content, "command");
   if (!said.empty() || (command != "prune" && command != "fuse")) return said;

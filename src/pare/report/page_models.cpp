@@ -30,7 +30,7 @@ const ModelSummary* origin_of(const ModelSummary& model, const std::vector<Model
 
 // `named`: with the name of the data, where the models of a table were not all measured on the same.
 std::string accuracy_cell(const ModelSummary& model, bool named) {
-  const std::string figure = fixed_figure(model.accuracy, 4);
+  std::string figure = fixed_figure(model.accuracy, 4);
   if (std::isnan(model.accuracy)) return figure;
   std::vector<std::string> what;
   if (named && !model.data.empty()) what.push_back(escape_html(model.data));

@@ -57,7 +57,7 @@ const Batch& LearningImages::batch(const Graph& graph) {
   batch_ = make_batch(data, 0, data.size());
   if (data.size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
   if (data.split == "all")
-    notes_.push_back(
+    notes_.emplace_back(
         "the data is not divided into train and test: metrics and gates (--max-drop) are of images that were learned "
         "from too");
   batch_.images = own_part({batch_.images}, *options_.ranks)[0];
