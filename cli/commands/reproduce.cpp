@@ -19,9 +19,7 @@ namespace {
 
 std::string figure(double value) { return std::isnan(value) ? "" : fmt::format("{:.4f}", value); }
 
-std::string ours(const TableRow& row) {
-  return figure(row.ours) + (std::isnan(row.error) ? "" : fmt::format(" ± {:.4f}", row.error));
-}
+std::string ours(const TableRow& row) { return std::isnan(row.ours) ? "" : text_of({row.ours, row.error}); }
 
 class Reproduce : public Command {
  public:

@@ -73,7 +73,7 @@ class RoarCommand : public Command {
     const auto random = result.curves.back().means(result.metric), first = result.curves.front().means(result.metric);
     auto curves = nlohmann::json::array();
     for (const auto& curve : result.curves) {
-      const auto values = curve.means(result.metric), errors = curve.errors(result.metric);
+      const auto values = curve.means(result.metric);
       double mean = 0, below = 0;
       for (size_t i = 0; i < values.size(); ++i) {
         mean += values[i] / static_cast<double>(values.size());
@@ -81,9 +81,11 @@ class RoarCommand : public Command {
       }
       const double distance = curve_distance(values, first);
       std::vector<std::string> row = {curve.name};
-      for (size_t i = 0; i < values.size(); ++i)
-        row.push_back(fmt::format("{:.4f}", values[i]) +
-                      (options_.seeds == 1 ? "" : fmt::format(" ± {:.4f}", errors[i])));
+      std::vector<double> errors;
+      for (const auto& figure : curve.figures(result.metric)) {
+        row.push_back(text_of(figure));
+        errors.push_back(figure.error);
+      }
       for (const double value : {mean, below, distance}) row.push_back(fmt::format("{:.4f}", value));
       table.add(row);
       auto points = nlohmann::json::array();

@@ -209,7 +209,7 @@ TEST(Roar, HasACurveForEachModelAndARandomOne) {
   const double one = metric_of(point[0], "loss"), other = metric_of(point[1], "loss");
   EXPECT_NE(one, other);
   EXPECT_NEAR(result.curves[0].means("loss").at(1), (one + other) / 2, 1e-12);
-  EXPECT_NEAR(result.curves[0].errors("loss").at(1), std::abs(one - other) / 2, 1e-12);
+  EXPECT_NEAR(result.curves[0].figures("loss").at(1).error, std::abs(one - other) / 2, 1e-12);
   EXPECT_EQ(means_of(point).at(2), std::pair(std::string("loss"), (one + other) / 2));
   const PixelRanking ranking = ranking_by(model(), {data, data, classifier}, options);
   EXPECT_THROW(roar_curve("three", {ranking, ranking, ranking}, {data, data, classifier}, options, trainer), Error);

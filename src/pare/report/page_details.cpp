@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "pare/core/options.h"
+#include "pare/metrics/seed_mean.h"
 #include "pare/report/bars.h"
 #include "pare/report/html.h"
 #include "pare/report/line_plot.h"
@@ -93,11 +94,10 @@ std::string paper_tables(const json& paper) {
   for (const auto& row : list_at(paper, "rows")) {
     if (text_at(row, "table") != current) flush();
     current = text_at(row, "table");
-    const double difference = number_at(row, "difference"), error = number_at(row, "error");
-    std::string ours = fixed_figure(number_at(row, "ours"), 4);
-    if (!std::isnan(error)) ours += fmt::format(" ± {:.4f}", error);
+    const double difference = number_at(row, "difference"), ours = number_at(row, "ours");
     table.rows.push_back({escape_html(text_at(row, "what")), escape_html(text_at(row, "metric")),
-                          fixed_figure(number_at(row, "published"), 4), ours,
+                          fixed_figure(number_at(row, "published"), 4),
+                          std::isnan(ours) ? kAbsent : text_of({ours, number_at(row, "error")}),
                           std::isnan(difference) ? kAbsent : fmt::format("{:+.4f}", difference),
                           escape_html(text_at(row, "note"))});
   }

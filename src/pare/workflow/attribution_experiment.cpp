@@ -62,13 +62,9 @@ std::vector<double> AttributionFigures::values() const {
 }
 
 std::vector<SeedMean> means_of(const std::vector<AttributionFigures>& seeds) {
-  std::vector<SeedMean> means;
-  for (size_t i = 0; i < AttributionFigures::names().size(); ++i) {
-    std::vector<double> values;
-    for (const auto& figures : seeds) values.push_back(figures.values()[i]);
-    means.push_back(seed_mean(values));
-  }
-  return means;
+  std::vector<std::vector<double>> values;
+  for (const auto& figures : seeds) values.push_back(figures.values());
+  return seed_means(values);
 }
 
 AttributionExperiment::AttributionExperiment(AttributionTask task, AttributionScale scale, const std::string& runs,

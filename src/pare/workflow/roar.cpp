@@ -109,16 +109,16 @@ MetricList means_of(const RoarPoint& point) {
   return means;
 }
 
-std::vector<double> RoarCurve::means(const std::string& metric) const {
-  std::vector<double> means;
-  for (const auto& point : points) means.push_back(mean_of(point, metric).mean);
-  return means;
+std::vector<SeedMean> RoarCurve::figures(const std::string& metric) const {
+  std::vector<SeedMean> figures;
+  for (const auto& point : points) figures.push_back(mean_of(point, metric));
+  return figures;
 }
 
-std::vector<double> RoarCurve::errors(const std::string& metric) const {
-  std::vector<double> errors;
-  for (const auto& point : points) errors.push_back(mean_of(point, metric).error);
-  return errors;
+std::vector<double> RoarCurve::means(const std::string& metric) const {
+  std::vector<double> means;
+  for (const auto& figure : figures(metric)) means.push_back(figure.mean);
+  return means;
 }
 
 std::string roar_metric(const Dataset& data) { return data.multi_label() ? "f1" : "top1"; }

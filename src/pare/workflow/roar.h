@@ -53,8 +53,8 @@ struct RoarCurve {
   std::string name;               // of the model, or "random"
   std::vector<RoarPoint> points;  // one a level
   MapCounts counts;               // of the maps of training and test images; none of random ones
+  std::vector<SeedMean> figures(const std::string& metric) const;
   std::vector<double> means(const std::string& metric) const;
-  std::vector<double> errors(const std::string& metric) const;  // standard errors
 };
 
 struct RoarResult {

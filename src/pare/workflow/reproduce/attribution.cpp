@@ -153,12 +153,8 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment, const st
       rows.push_back(row);
       rows.back().what = fmt::format("{:.0f} % of the pixels removed: {}", 100 * level, maps);
     }
-    table.rows(std::move(rows), [&] {
-      const RoarCurve curve = experiment.retrained_without(maps, rankings(), fill);
-      std::vector<SeedMean> figures;
-      for (const auto& point : curve.points) figures.push_back(mean_of(point, row.metric));
-      return figures;
-    });
+    table.rows(std::move(rows),
+               [&] { return experiment.retrained_without(maps, rankings(), fill).figures(row.metric); });
   };
   TableRow whole = row;
   whole.what = "nothing removed";

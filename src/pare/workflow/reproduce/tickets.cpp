@@ -148,15 +148,9 @@ class HighestSparsity {
 
   // Of each of the figures that `measure` gives.
   std::vector<SeedMean> means(const std::function<std::vector<double>(uint64_t seed)>& measure) const {
-    std::vector<std::vector<double>> values;
-    for (uint64_t seed = 0; seed < subject_.seeds; ++seed) {
-      const std::vector<double> figures = measure(seed);
-      values.resize(figures.size());
-      for (size_t i = 0; i < figures.size(); ++i) values[i].push_back(figures[i]);
-    }
-    std::vector<SeedMean> means;
-    for (const auto& figure : values) means.push_back(seed_mean(figure));
-    return means;
+    std::vector<std::vector<double>> seeds;
+    for (uint64_t seed = 0; seed < subject_.seeds; ++seed) seeds.push_back(measure(seed));
+    return seed_means(seeds);
   }
 
   double accuracy(const Graph& graph) {
