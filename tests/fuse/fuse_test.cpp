@@ -8,7 +8,6 @@
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/fuse/average.h"
-#include "pare/fuse/compensate_by_transport.h"
 #include "pare/fuse/repair.h"
 #include "pare/passes/remove_channels.h"
 #include "pare/zoo/zoo.h"
@@ -274,34 +273,6 @@ TEST(Repair, RegressionIsTheFormula) {
   EXPECT_LE((found.tensor("t0") - expected.narrow(1, 0, 6)).abs().max().item<double>(), 1e-9);
   ASSERT_EQ(found.nodes[0].inputs.size(), 3);
   EXPECT_LE((found.tensor(found.nodes[0].inputs[2]) - expected.select(1, 6)).abs().max().item<double>(), 1e-9);
-}
-
-TEST(Compensation, OfAnUncutNetworkChangesNothing) {
-  const Graph net = zoo_net("lenet-300-100", 1, 0.5);
-  expect_equal(compensate_by_transport(net, net), net);
-}
-
-// Every neuron twice, with other norms; one of each pair goes. What is left must come closer to the whole than the cut
-// alone does.
-TEST(Compensation, BringsBackWhatSimilarNeuronsCanStandFor) {
-  at::manual_seed(3);
-  for (const bool normed : {false, true}) {
-    TestGraph g;
-    auto x = g.input("x", {-1, 10});
-    const at::Tensor half = at::randn({8, 10}, at::kDouble);
-    auto hidden = g.node("Gemm", {x, g.tensor(at::cat({half, 0.8 * half + 0.1 * at::randn({8, 10}, at::kDouble)}))},
-                         {{"transB", int64_t{1}}});
-    if (normed)
-      hidden = g.node("BatchNormalization", {hidden, g.positive({16}), g.tensor(at::zeros({16}, at::kDouble)),
-                                             g.tensor(at::zeros({16}, at::kDouble)), g.positive({16})});
-    const Graph dense =
-        g.finish(g.node("Gemm", {g.relu(hidden), g.tensor(at::rand({3, 16}, at::kDouble))}, {{"transB", int64_t{1}}}));
-    const ChannelMap map = analyze_channels(dense);
-    std::set<ChannelId> removed;
-    for (size_t i = 12; i < 16; ++i) removed.insert(map.groups.front().channels[i]);
-    const Graph cut = remove_channels(dense, map, removed);
-    EXPECT_LT(largest_difference(dense, compensate_by_transport(dense, cut)), 0.9 * largest_difference(dense, cut));
-  }
 }
 
 }  // namespace

@@ -101,24 +101,27 @@ void insert_add(Graph& graph, size_t index, const at::Tensor& vector) {
 
 }  // namespace
 
-void add_offset(Graph& graph, const Layer& layer, const at::Tensor& offset) {
+void add_offset(Graph& graph, const Layer& layer, const at::Tensor& unscaled) {
   const Node& node = graph.nodes[layer.node];
   const at::ScalarType dtype = graph.tensor(node.inputs[1]).scalar_type();
-  const auto moved = [&](size_t n, size_t input, double sign) {
+  const double alpha = node.op == "Gemm" ? node.real("alpha", 1) : 1,
+               beta = node.op == "Gemm" ? node.real("beta", 1) : 1;
+  const at::Tensor offset = unscaled * alpha;
+  const auto moved = [&](size_t n, size_t input, double scale) {
     const at::Tensor old = graph.tensor(graph.nodes[n].inputs[input]);
-    replace_constant(graph, n, input, (old.to(at::kDouble) + sign * offset.reshape_as(old)).to(old.scalar_type()));
+    replace_constant(graph, n, input, (old.to(at::kDouble) + scale * offset.reshape_as(old)).to(old.scalar_type()));
   };
   const bool matmul = node.op == "MatMul";
-  if (!matmul && node.has_input(2) && graph.is_constant(node.inputs[2]) &&
+  if (!matmul && node.has_input(2) && graph.is_constant(node.inputs[2]) && beta != 0 &&
       graph.tensor(node.inputs[2]).numel() == offset.numel())
-    return moved(layer.node, 2, 1);
+    return moved(layer.node, 2, 1 / beta);
   const auto reader = only_reader(graph, usage_of(graph), layer.node);
   if (reader && norm_parameters(graph, *reader)) return moved(*reader, 3, -1);
   if (reader)
     if (const auto input = added_vector(graph, graph.nodes[*reader], offset.numel()); input && layer.value_axis == -1)
       return moved(*reader, *input, 1);
-  if (matmul || node.has_input(2)) return insert_add(graph, layer.node, offset.to(dtype));
-  replace_constant(graph, layer.node, 2, offset.to(dtype));
+  if (matmul || node.has_input(2) || beta == 0) return insert_add(graph, layer.node, offset.to(dtype));
+  replace_constant(graph, layer.node, 2, (offset / beta).to(dtype));
 }
 
 }  // namespace pare

@@ -36,8 +36,9 @@ std::optional<NormParameters> norm_parameters(const Graph& graph, size_t node);
 // is a new name.
 void replace_constant(Graph& graph, size_t node, size_t input, const at::Tensor& value);
 
-// Adds `offset` [out channels] to what the layer gives: to its bias, or else to the running mean of the batch norm that
-// alone reads it, or else to the constant that is alone added to it, or else to a new bias (MatMul: a new Add).
+// Adds `offset` [out channels] to what the layer's product gives: to its bias, or else to the running mean of the batch
+// norm that alone reads it, or else to the constant that is alone added to it, or else to a new bias (MatMul: a new
+// Add).
 void add_offset(Graph& graph, const Layer& layer, const at::Tensor& offset);
 
 }  // namespace pare

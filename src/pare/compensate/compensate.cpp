@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "pare/compensate/readers.h"
+#include "pare/compensate/transport.h"
 #include "pare/core/error.h"
 #include "pare/fuse/compensate_by_transport.h"
 #include "pare/passes/remove_channels.h"
@@ -15,12 +17,15 @@ const std::vector<Compensation>& compensations() {
       {"none", ImageSource::none,
        [](const MergeProblem& p, const CompensateOptions&) { return Merge{.Z = identity_merge(p)}; }},
       {"most-sim", ImageSource::none,
-       [](const MergeProblem& p, const CompensateOptions& o) { return most_sim(p, o.most_sim); }},
-      {"nnls", ImageSource::none, [](const MergeProblem& p, const CompensateOptions& o) { return nnls(p, o.nnls); }},
+       [](const MergeProblem& p, const CompensateOptions& o) { return most_sim(p, o.most_sim); }, true},
+      {"nnls", ImageSource::none, [](const MergeProblem& p, const CompensateOptions& o) { return nnls(p, o.nnls); },
+       true},
       {"nmf", ImageSource::none, [](const MergeProblem& p, const CompensateOptions& o) { return nmf(p, o.nmf); }},
       {"gaussian", ImageSource::none,
-       [](const MergeProblem& p, const CompensateOptions& o) { return gaussian(p, o.gaussian); }},
-      {"ot", ImageSource::none, nullptr,
+       [](const MergeProblem& p, const CompensateOptions& o) { return gaussian(p, o.gaussian); }, true},
+      {"ot", ImageSource::none, [](const MergeProblem& p, const CompensateOptions&) { return transport(p); }, true,
+       move_statistics},
+      {"ot-average", ImageSource::none, nullptr, false, nullptr,
        [](const Graph& dense, const Graph& pruned) { return compensate_by_transport(dense, pruned); }},
       {"synthetic", ImageSource::made},
       {"calibrated", ImageSource::data},
@@ -43,15 +48,22 @@ Compensated by_merging(const Graph& graph, const ChannelMap& map, const std::set
                        const Compensation& method, const CompensateOptions& options) {
   Compensated result;
   std::map<size_t, Merge> merges;
+  std::optional<ReaderMerging> readers;
+  if (method.by_reader) readers.emplace(graph, map, removed);
+  const auto merged = [&](const MergeProblem& problem) { return method.merge(problem, options); };
   for (size_t g = 0; g < map.groups.size(); ++g) {
     const MergeProblem problem = merge_problem(graph, map, map.groups[g], removed);
     if (problem.removed.empty()) continue;
-    Merge merge = method.merge(problem, options);
-    result.groups[g] =
-        merge.reason.empty() ? fmt::format("{} of {} merged", merge.merged, problem.removed.size()) : merge.reason;
-    if (merge.merged > 0) merges[g] = std::move(merge);
+    Merge merge = readers ? readers->merge(map.groups[g], merged) : merged(problem);
+    result.groups[g] = merge.merged > 0 || merge.reason.empty()
+                           ? fmt::format("{} of {} merged", merge.merged, problem.removed.size())
+                           : merge.reason;
+    if (merge.merged > 0 && !merge.reason.empty()) result.groups[g] += "; " + merge.reason;
+    if (merge.merged > 0 || !merge.readers.empty()) merges[g] = std::move(merge);
   }
   result.graph = remove_and_merge(graph, map, removed, merges);
+  if (method.finish != nullptr)
+    result.graph = method.finish(fold_copies(graph, map, merges), result.graph, map, removed);
   return result;
 }
 

@@ -38,6 +38,10 @@ struct Compensation {
   std::string_view name;
   ImageSource images = ImageSource::none;
   Merge (*merge)(const MergeProblem&, const CompensateOptions&) = nullptr;
+  bool by_reader = false;  // a merge for each reader of a group (compensate/readers.h), not one for all
+  // After merging: what else changes in the pruned graph. `dense` has exact copies folded.
+  Graph (*finish)(const Graph& dense, const Graph& pruned, const ChannelMap& map,
+                  const std::set<ChannelId>& removed) = nullptr;
   Graph (*fuse)(const Graph& dense, const Graph& pruned) = nullptr;  // with neither a method regresses
 };
 

@@ -72,12 +72,13 @@ Merge merge_by_regression(const MergeProblem& problem, const at::Tensor& mean, c
 }
 
 Merge gaussian(const MergeProblem& problem, const GaussianOptions& options) {
-  const GroupFilters filters = group_filters(problem.graph, problem.map, problem.group);
-  if (!filters.single()) {
-    const at::Tensor rows = filters.folded();
+  const GroupFilters filters = filters_of(problem);
+  if (!filters.single() && !filters.norm) {
+    const at::Tensor rows = filters.folded().to(at::kDouble);
     return merge_by_regression(problem, at::zeros({rows.size(0)}, at::kDouble), at::mm(rows, rows.t()), options.ridge);
   }
-  const at::Tensor vectors = filters.depthwise.defined() || filters.norm ? filters.vectors() : filters.weight;
+  const at::Tensor vectors =
+      (filters.depthwise.defined() || filters.norm ? filters.vectors() : filters.weight).to(at::kDouble);
   const at::Tensor norm = vectors.norm(2, {1});
   const at::Tensor unit = vectors / at::where(norm > 0, norm, at::ones_like(norm)).unsqueeze(1);
   at::Tensor correlation = at::mm(unit, unit.t()).clamp(-1, 1);

@@ -78,7 +78,7 @@ int64_t nearest(const std::vector<Pair>& pairs, double lambda) {
 
 Merge most_sim(const MergeProblem& problem, const MostSimOptions& options) {
   Merge merge{.Z = identity_merge(problem)};
-  const GroupFilters filters = group_filters(problem.graph, problem.map, problem.group, at::kFloat);
+  const GroupFilters filters = filters_of(problem, at::kFloat);
   // In single precision, which is what weights carry.
   const at::Tensor vectors = filters.vectors().to(at::kFloat);
   const at::Tensor norms = vectors.norm(2, {1}).to(at::kDouble);

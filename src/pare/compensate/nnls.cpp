@@ -49,7 +49,7 @@ std::vector<double> matching_pursuit(const at::Tensor& gram, const at::Tensor& h
 
 Merge nnls(const MergeProblem& problem, const NnlsOptions& options) {
   Merge merge{.Z = identity_merge(problem)};
-  const at::Tensor filters = group_filters(problem.graph, problem.map, problem.group).folded();
+  const at::Tensor filters = filters_of(problem).folded().to(at::kDouble);
   const at::Tensor kept = filters.index_select(0, at::tensor(problem.kept, at::kLong));
   const at::Tensor gram = at::mm(kept, kept.t());
   const at::Tensor removed = filters.index_select(0, at::tensor(problem.removed, at::kLong));

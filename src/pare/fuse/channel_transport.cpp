@@ -44,44 +44,71 @@ at::Tensor permuted_along(const at::Tensor& x, const PlacedSlot& source, const P
   return at::index_select(x, source.axis, at::tensor(from, at::kLong));
 }
 
-// A matrix [source entries, target entries]: the class's map between entries of the same occurrence.
-at::Tensor entry_map(const PlacedSlot& source, const PlacedSlot& target, const ClassMaps& maps) {
-  const auto rows = static_cast<int64_t>(source.places.size());
-  const auto columns = static_cast<int64_t>(target.places.size());
-  at::Tensor M = at::zeros({rows, columns}, at::kDouble);
-  auto* out = M.data_ptr<double>();
-  std::map<std::pair<int64_t, int64_t>, std::vector<int64_t>> by_occurrence;  // (class, occurrence) -> source entries
-  for (int64_t p = 0; p < rows; ++p) {
-    const Place& place = source.places[static_cast<size_t>(p)];
-    by_occurrence[{place.channel_class, place.occurrence}].push_back(p);
+using Block = std::pair<int64_t, int64_t>;  // (class, occurrence)
+
+// The entries of each block; what is no channel is one block.
+std::map<Block, std::vector<int64_t>> blocks_of(const PlacedSlot& slot) {
+  std::map<Block, std::vector<int64_t>> blocks;
+  for (size_t p = 0; p < slot.places.size(); ++p) {
+    const Place& place = slot.places[p];
+    const Block block = place.channel_class < 0 ? Block{-1, 0} : Block{place.channel_class, place.occurrence};
+    blocks[block].push_back(static_cast<int64_t>(p));
   }
-  std::vector<at::Tensor> kept;
-  std::map<int64_t, const double*> values;
-  for (int64_t q = 0; q < columns; ++q) {
-    const Place& to = target.places[static_cast<size_t>(q)];
-    const auto found = by_occurrence.find({to.channel_class, to.occurrence});
-    if (found == by_occurrence.end()) continue;
-    if (to.channel_class < 0) {
-      for (const int64_t p : found->second) out[p * columns + q] = 1;
-      continue;
-    }
-    const ClassMap& map = maps[static_cast<size_t>(to.channel_class)];
-    if (!values.contains(to.channel_class)) {
-      kept.push_back((source.role == SlotRole::consumer ? map.columns : map.rows).contiguous());
-      values[to.channel_class] = kept.back().data_ptr<double>();
-    }
-    const int64_t width = map.plan.size(1);
-    for (const int64_t p : found->second)
-      out[p * columns + q] = values[to.channel_class][source.places[static_cast<size_t>(p)].index * width + to.index];
-  }
-  return M;
+  return blocks;
 }
 
+at::Tensor indices_of(const PlacedSlot& slot, const std::vector<int64_t>& entries) {
+  std::vector<int64_t> indices;
+  for (const int64_t p : entries) indices.push_back(slot.places[static_cast<size_t>(p)].index);
+  return at::tensor(indices, at::kLong);
+}
+
+// Entries that are no channels go where they are counted the same.
+at::Tensor by_occurrence(const at::Tensor& x, const PlacedSlot& source, const PlacedSlot& target,
+                         const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  std::map<int64_t, int64_t> row;  // occurrence -> row of x
+  for (size_t i = 0; i < from.size(); ++i)
+    row[source.places[static_cast<size_t>(from[i])].occurrence] = static_cast<int64_t>(i);
+  std::vector<int64_t> rows;
+  std::vector<int64_t> columns;
+  for (size_t j = 0; j < to.size(); ++j) {
+    const auto found = row.find(target.places[static_cast<size_t>(to[j])].occurrence);
+    if (found == row.end()) continue;
+    rows.push_back(found->second);
+    columns.push_back(static_cast<int64_t>(j));
+  }
+  at::Tensor result = at::zeros({static_cast<int64_t>(to.size()), x.size(1)}, x.scalar_type());
+  return result.index_copy_(0, at::tensor(columns, at::kLong), x.index_select(0, at::tensor(rows, at::kLong)));
+}
+
+// The class's map between entries of the same occurrence, block by block: a matrix over all entries of a flattened map
+// would have the pixels squared too many.
 at::Tensor carried_along(const at::Tensor& x, const PlacedSlot& source, const PlacedSlot& target,
                          const ClassMaps& maps) {
   if (is_permuted(target, maps) && is_permuted(source, maps)) return permuted_along(x, source, target, maps);
-  const at::Tensor M = entry_map(source, target, maps).to(x.scalar_type());
-  return at::matmul(x.movedim(source.axis, -1), M).movedim(-1, source.axis).contiguous();
+  const at::Tensor rows = x.movedim(source.axis, 0);
+  auto dims = rows.sizes().vec();
+  dims[0] = static_cast<int64_t>(target.places.size());
+  const at::Tensor flat = rows.reshape({rows.size(0), -1});
+  at::Tensor result = at::zeros({dims[0], flat.size(1)}, x.scalar_type());
+  const auto from = blocks_of(source);
+  for (const auto& [block, to] : blocks_of(target)) {
+    const auto found = from.find(block);
+    if (found == from.end()) continue;
+    const at::Tensor present = flat.index_select(0, at::tensor(found->second, at::kLong));
+    at::Tensor moved;
+    if (block.first < 0) {
+      moved = by_occurrence(present, source, target, found->second, to);
+    } else {
+      const ClassMap& map = maps[static_cast<size_t>(block.first)];
+      const at::Tensor M = (source.role == SlotRole::consumer ? map.columns : map.rows)
+                               .index_select(0, indices_of(source, found->second))
+                               .index_select(1, indices_of(target, to));
+      moved = at::mm(M.to(x.scalar_type()).t(), present);
+    }
+    result.index_copy_(0, at::tensor(to, at::kLong), moved);
+  }
+  return result.reshape(dims).movedim(0, source.axis).contiguous();
 }
 
 bool has_maps(const PlacedSlot& slot, const ClassMaps& maps) {

@@ -34,19 +34,7 @@ at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const 
       .reshape({static_cast<int64_t>(group.channels.size()), -1});
 }
 
-namespace {
-
-bool is_activation(const Node& node) {
-  static constexpr std::array kNames = {
-      "Relu",    "LeakyRelu", "Elu",  "Selu",     "Celu",     "HardSwish",       "HardSigmoid",
-      "Sigmoid", "Tanh",      "Gelu", "Softsign", "Softplus", "ThresholdedRelu", "Mish",
-      "Clip"};
-  return node.domain.empty() && std::find(kNames.begin(), kNames.end(), node.op) != kNames.end();
-}
-
-using Function = std::function<at::Tensor(const at::Tensor&)>;
-
-Function activation_function(const Graph& graph, const Node& node) {
+ChannelFunction activation_function(const Graph& graph, const Node& node) {
   std::vector<at::Tensor> constants;
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     if (node.has_input(i) && !graph.is_constant(node.inputs[i])) return {};
@@ -58,6 +46,16 @@ Function activation_function(const Graph& graph, const Node& node) {
       inputs.push_back(constant.defined() ? constant.to(x.scalar_type()) : constant);
     return op->evaluate({.node = node, .inputs = inputs})[0];
   };
+}
+
+namespace {
+
+bool is_activation(const Node& node) {
+  static constexpr std::array kNames = {
+      "Relu",    "LeakyRelu", "Elu",  "Selu",     "Celu",     "HardSwish",       "HardSigmoid",
+      "Sigmoid", "Tanh",      "Gelu", "Softsign", "Softplus", "ThresholdedRelu", "Mish",
+      "Clip"};
+  return node.domain.empty() && std::find(kNames.begin(), kNames.end(), node.op) != kNames.end();
 }
 
 // Follows one layer's output to its first reader that mixes channels.
@@ -81,7 +79,7 @@ class Path {
       const Node& g = graph_.nodes[gate];
       const Node& p = graph_.nodes[product];
       if (!is_activation(g) || p.op != "Mul" || only_reader(graph_, usage_, gate) != product) continue;
-      const Function inner = activation_function(graph_, g);
+      const ChannelFunction inner = activation_function(graph_, g);
       if (!inner) return {};
       filters_.activation = [inner](const at::Tensor& x) { return x * inner(x); };
       return product;
@@ -181,10 +179,10 @@ at::Tensor GroupFilters::rows() const {
   return depthwise.defined() ? (weight.unsqueeze(2) * depthwise.unsqueeze(1)).flatten(1) : weight;
 }
 
-at::Tensor GroupFilters::vectors() const { return !single() || depthwise.defined() || norm ? rows() : folded(); }
+at::Tensor GroupFilters::vectors() const { return depthwise.defined() || norm ? rows() : folded(); }
 
 at::Tensor GroupFilters::folded() const {
-  if (!single()) return weight;
+  if (!single() && !norm && !bias.any().item<bool>()) return rows();
   if (!norm) return at::cat({rows(), bias.unsqueeze(1)}, 1);
   const at::Tensor scale = norm->gamma / norm->sigma;
   const at::Tensor shift = scale * (bias - norm->mean) + norm->beta;

@@ -19,6 +19,11 @@ namespace pare {
 at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const Slot& slot,
                            at::ScalarType type = at::kDouble);
 
+// What an activation does to a tensor whose first axis are the channels.
+using ChannelFunction = std::function<at::Tensor(const at::Tensor&)>;
+// Of an operator that computes every element by itself; nothing where one of its parameters is computed.
+ChannelFunction activation_function(const Graph& graph, const Node& node);
+
 // A channel group whose channels one layer makes, with what follows it on the way to its readers:
 //   layer → [batch norm] → [activation] → [depthwise → [batch norm] → [activation]] → … → readers
 // or, where several layers make them (a residual stream), only the rows.
@@ -29,7 +34,7 @@ struct GroupFilters {
   std::optional<NormParameters> norm;  // of the last batch norm before the first reader
   at::Tensor depthwise;                // double [channels, k]: the kernels between, undefined without
   // The last activation before the first reader; nothing when there is none.
-  std::function<at::Tensor(const at::Tensor&)> activation;
+  ChannelFunction activation;
 
   bool single() const { return !layer.empty(); }
   // [channels, d]: the weight; the outer product with the depthwise filter where there is one.

@@ -1,0 +1,70 @@
+// The dense network fused into the one cut from it, as published, and the blocks by which networks are carried.
+#include "pare/fuse/compensate_by_transport.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "pare/exec/program.h"
+#include "pare/fuse/channel_transport.h"
+#include "pare/passes/remove_channels.h"
+#include "pare/transport/exact.h"
+#include "support/builder.h"
+
+namespace pare {
+namespace {
+
+TEST(Compensation, OfAnUncutNetworkChangesNothing) {
+  TestGraph g(4);
+  const auto hidden = g.relu(g.linear(g.input("x", {-1, 6}), 6, 8));
+  const Graph net = g.finish(g.linear(hidden, 8, 3));
+  const auto inputs = random_inputs(net, 3, 1);
+  const at::Tensor expected = forward(net, inputs).outputs[0];
+  EXPECT_LE((forward(compensate_by_transport(net, net), inputs).outputs[0] - expected).abs().max().item<double>(),
+            1e-9);
+}
+
+// Section 5.2 of the paper, written slowly: T between the rows with their biases, both layers averaged with λ = ½.
+TEST(Compensation, AsPublishedIsTheAverageOfTheCarriedAndTheCut) {
+  TestGraph g(5);
+  const auto hidden = g.relu(g.linear(g.input("x", {-1, 6}), 6, 8));
+  const Graph dense = g.finish(g.linear(hidden, 8, 3));
+  const ChannelMap map = analyze_channels(dense);
+  const auto& channels = map.groups.front().channels;
+  const Graph cut = remove_channels(dense, map, {channels[1], channels[4], channels[6]});
+  const Graph fused = compensate_by_transport(dense, cut);
+  const auto rows = [](const Graph& graph) {
+    return at::cat({graph.tensor("t0"), graph.tensor("t1").unsqueeze(1)}, 1);
+  };
+  const at::Tensor D = at::cdist(rows(dense), rows(cut));
+  const at::Tensor T = solve_transport(D).plan;
+  const at::Tensor beta = T.sum(0);
+  const at::Tensor W = at::mm((T / beta).t(), rows(dense)), V = at::mm(dense.tensor("t2"), T / beta);
+  const auto largest = [](const at::Tensor& x) { return x.abs().max().item<double>(); };
+  EXPECT_LE(largest(rows(fused) - (W + rows(cut)) / 2), 1e-9);
+  EXPECT_LE(largest(fused.tensor("t2") - (V + cut.tensor("t2")) / 2), 1e-9);
+  EXPECT_GT(largest(fused.tensor("t2") - cut.tensor("t2")), 1e-2);
+}
+
+// A flattened map has every channel once per pixel: carried block by block, as a matrix over all entries would.
+TEST(ChannelTransport, CarriesFlattenedMapsByBlocks) {
+  TestGraph g(6);
+  const auto map = g.relu(g.conv(g.input("x", {-1, 2, 3, 4}), 2, 5));
+  const Graph source = g.finish(g.linear(g.node("Flatten", {map}), 60, 3));
+  const ChannelMap channels = analyze_channels(source);
+  const Graph cut = remove_channels(source, channels, {channels.groups.front().channels[2]});
+  const Network B = analyze_network(cut);
+  const Network A = matched_to(B, analyze_network(source));
+  ClassMaps maps;
+  for (size_t c = 0; c < A.classes.size(); ++c)
+    maps.push_back(A.classes[c].fixed ? identity_map(A.classes[c].size)
+                                      : make_map(at::rand({A.classes[c].size, B.classes[c].size}, at::kDouble),
+                                                 ColumnScaling::preserving));
+  const at::Tensor M = maps.front().columns;  // the convolution's class comes first
+  const at::Tensor expected =
+      at::tensordot(source.tensor("t2").reshape({3, 5, 12}), M, {1}, {0}).movedim(-1, 1).reshape({3, 48});
+  const at::Tensor found = carried_network(A, B, maps).tensor("t2");
+  EXPECT_LE((found - expected).abs().max().item<double>(), 1e-12);
+}
+
+}  // namespace
+}  // namespace pare
