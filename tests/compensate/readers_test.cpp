@@ -184,7 +184,8 @@ TEST(Readers, OtherWaysAreOtherChannels) {
   const auto joined = g.node("Concat", {g.node("Tanh", {halves[0]}), g.relu(halves[1])}, {{"axis", int64_t{1}}});
   const Graph graph = g.finish(g.conv(joined, 8, 4));
   const ChannelMap map = analyze_channels(graph);
-  ReaderMerging merging(graph, map, {map.groups[0].channels[1]});
+  const std::set<ChannelId> removed = {map.groups[0].channels[1]};
+  ReaderMerging merging(graph, map, removed);
   const Merge merge = merging.merge(map.groups[0], [](const MergeProblem& p) { return Merge{.Z = identity_merge(p)}; });
   for (const ReaderMerge& reader : merge.readers) EXPECT_TRUE(reader.copies.empty());
 }

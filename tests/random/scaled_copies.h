@@ -11,15 +11,16 @@ namespace pare {
 struct ScaledCopies {
   Graph graph;
   std::set<ChannelId> copies;  // each an exact multiple of a channel that is not among them
-  int64_t scaled = 0;          // how many of them are not equal to it
+  int64_t factors = 0;         // other than 1, over all values that nothing ties together
 };
 
-// In every group with two channels that go the same ways, one becomes s times the other in everything that it passes:
-//   rows and biases of the layers that make it, added constants      times s
-//   factors, slopes, kernels of depthwise layers                     equal
-//   batch norms                                                      μ times what arrives, γ and β so that s leaves
-// s = 1 where something on the way is not positively homogeneous. A layer that only a batch norm reads has a scale of
-// its own, which the batch norm takes back.
+// In every group with two channels that go the same ways, one becomes a multiple of the other in every value, with a
+// factor that may be another after every step that can change it:
+//   layers that make it               weights and biases times what leaves
+//   batch norms, instance norms       μ times what arrives, β times what leaves, γ times their ratio
+//   constant factors, depthwise ones  times the ratio of what leaves and what arrives
+//   added constants                   times the factor
+// The factor is 1 around what is not positively homogeneous.
 ScaledCopies with_scaled_copies(const Graph& graph, const ChannelMap& map, uint64_t seed);
 
 }  // namespace pare
