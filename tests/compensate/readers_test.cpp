@@ -129,6 +129,7 @@ TEST(Readers, TakeOverCopiesExactly) {
       const Removed removed = without_channel(graph, method);
       EXPECT_LE(removed.error, 1e-9) << name << ", " << method;
       EXPECT_EQ(removed.done.groups.at(0), "1 of 1 merged") << name << ", " << method;
+      EXPECT_LE(without_channel(cast(graph, at::kFloat), method).error, 1e-5) << name << ", " << method << ", float";
     }
   }
 }
