@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "pare/exec/program.h"
 #include "pare/fuse/channel_transport.h"
@@ -64,6 +65,29 @@ TEST(ChannelTransport, CarriesFlattenedMapsByBlocks) {
       at::tensordot(source.tensor("t2").reshape({3, 5, 12}), M, {1}, {0}).movedim(-1, 1).reshape({3, 48});
   const at::Tensor found = carried_network(A, B, maps).tensor("t2");
   EXPECT_LE((found - expected).abs().max().item<double>(), 1e-12);
+}
+
+// A matrix over all 25,088 entries of this map and the 12,544 of the cut one would take 2.5 GB.
+TEST(ChannelTransport, NeedsNoMatrixOverTheEntriesOfAFlattenedMap) {
+  TestGraph g(7);
+  const auto map = g.relu(g.conv(g.input("x", {-1, 2, 14, 14}), 2, 128, 1));
+  const Graph source = g.finish(g.linear(g.node("Flatten", {map}), 128 * 196, 2));
+  const ChannelMap channels = analyze_channels(source);
+  const auto& made = channels.groups.front().channels;
+  const Network B = analyze_network(remove_channels(source, channels, {made.begin() + 64, made.end()}));
+  const Network A = matched_to(B, analyze_network(source));
+  ClassMaps maps;
+  for (size_t c = 0; c < A.classes.size(); ++c)
+    maps.push_back(A.classes[c].fixed ? identity_map(A.classes[c].size)
+                                      : make_map(at::rand({128, 64}, at::kDouble), ColumnScaling::published));
+  const auto peak = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // kB
+  };
+  const int64_t before = peak();
+  EXPECT_EQ(carried_network(A, B, maps).tensor("t2").size(1), 64 * 196);
+  EXPECT_LT(peak() - before, 500'000);
 }
 
 }  // namespace
