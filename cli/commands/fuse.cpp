@@ -151,9 +151,18 @@ class Fuse : public Command {
     return {{"before", before},
             {"after", after},
             {"groups", groups},
+            {"fixed", fixed_json(done.result)},
             {"samples", done.samples},
             {"on_noise", done.result.on_noise},
             {"seconds", {{"total", session_seconds()}, {"method", done.fuse_seconds}}}};
+  }
+
+  // Channels that stay in the order they have in each model, and why.
+  static nlohmann::json fixed_json(const FusionResult& result) {
+    auto list = nlohmann::json::array();
+    for (const ClassAlignment& of : result.alignments.front().classes)
+      if (of.fixed) list.push_back({{"name", of.name}, {"channels", of.source}, {"reason", of.reason}});
+    return list;
   }
 
   // Each class and model: what its transport cost, and how far the plan is from a permutation.

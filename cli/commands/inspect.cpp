@@ -4,6 +4,7 @@
 #include "input.h"
 #include "pare/analysis/channels.h"
 #include "pare/analysis/cost.h"
+#include "pare/analysis/exchange.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -26,10 +27,11 @@ class Inspect : public Command {
     const Model model = read_model(session, model_, model_options_);
     const ChannelMap map = analyze_channels(model.graph);
     const ModelCost cost = cost_of(model.graph, map.shapes);
-    const auto groups = groups_json(model.graph, map);
+    const ExchangeMap exchange = analyze_exchange(model.graph);
+    const auto groups = groups_json(model.graph, map, exchange);
     print_summary(session, model, cost, map);
     print_layers(session, cost);
-    print_groups(session, model.graph, map);
+    print_groups(session, model.graph, map, exchange);
     return {{"model", model.path.empty() ? model_options_.arch : model.path},
             {"parameters", cost.parameters},
             {"statistics", cost.statistics},
@@ -82,16 +84,22 @@ class Inspect : public Command {
     return names;
   }
 
-  static nlohmann::json groups_json(const Graph& graph, const ChannelMap& map) {
+  static nlohmann::json groups_json(const Graph& graph, const ChannelMap& map, const ExchangeMap& exchange) {
     auto list = nlohmann::json::array();
-    for (const auto& group : map.groups)
+    for (const auto& group : map.groups) {
+      const GroupExchange order = exchange_in(exchange, map, group);
       list.push_back({{"name", group.name},
                       {"channels", group.channels.size()},
                       {"frozen", group.frozen},
                       {"prunable", group.prunable()},
                       {"reason", group.reason},
+                      {"permutable", order.permutable},
+                      {"not_permutable", order.fixed},
+                      {"blocks", order.blocks},
+                      {"not_permutable_reason", order.reason},
                       {"producers", slot_nodes(graph, map, group.producers)},
                       {"consumers", slot_nodes(graph, map, group.consumers)}});
+    }
     return list;
   }
 
@@ -116,13 +124,24 @@ class Inspect : public Command {
     session.print("\n{}", table.text());
   }
 
-  static void print_groups(Session& session, const Graph& graph, const ChannelMap& map) {
-    Table table({"channel group", "channels", "removable", "made by", "read by", "why not"});
-    for (const auto& group : map.groups)
-      table.add({group.name, std::to_string(group.channels.size()),
-                 std::to_string(group.channels.size() - group.frozen),
-                 std::to_string(slot_nodes(graph, map, group.producers).size()),
-                 std::to_string(slot_nodes(graph, map, group.consumers).size()), group.reason});
+  // "64 in 8 blocks": a head or a group of a convolution moves as a whole, and channels inside it.
+  static std::string order_text(const GroupExchange& order) {
+    if (order.blocks == 0) return std::to_string(order.permutable);
+    return fmt::format("{} in {} blocks", order.permutable, order.blocks);
+  }
+
+  static void print_groups(Session& session, const Graph& graph, const ChannelMap& map, const ExchangeMap& exchange) {
+    Table table({"channel group", "channels", "removable", "permutable", "made by", "read by", "why not"});
+    for (const auto& group : map.groups) {
+      const GroupExchange order = exchange_in(exchange, map, group);
+      const bool other_reason = order.fixed > 0 && order.reason != group.reason;
+      table.add(
+          {group.name, std::to_string(group.channels.size()), std::to_string(group.channels.size() - group.frozen),
+           order_text(order), std::to_string(slot_nodes(graph, map, group.producers).size()),
+           std::to_string(slot_nodes(graph, map, group.consumers).size()),
+           other_reason ? fmt::format("{}{}order: {}", group.reason, group.reason.empty() ? "" : "; ", order.reason)
+                        : group.reason});
+    }
     if (map.groups.empty())
       session.print("\nno channel groups: no layer makes channels\n");
     else

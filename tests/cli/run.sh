@@ -261,6 +261,22 @@ for weights in 0,0 1,-1 1 nan,1; do
   exits "fuse --weights $weights" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --weights=$weights
 done
 exits "fuse: activations without data" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --align activations
+while read -r option value method; do
+  exits "fuse --method $method: refuses $option, which it does not look at" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --method "$method" "$option" "$value"
+  check "fuse --method $method: refuses $option by name" "$(head -c 300 stderr)" grep -q -e "^pare: $option: " stderr
+done <<'OPTIONS'
+--solver sinkhorn barycentre
+--importance l1 barycentre
+--align activations barycentre
+--ground cosine barycentre
+--solver sinkhorn hungarian
+--scaling published greedy
+--ground cosine average
+--regularization 0.5 ot
+--rho 0.5 ot
+--inputs 7 rebasin
+--samples 7 ot
+OPTIONS
 exits "fuse: an unknown method" 2 fuse "$models/mlp.onnx" "$models/mlp_changed.onnx" -o one.onnx --method magic
 run convert --arch mlpnet --width 0.1 -o small.onnx
 run convert --arch mlpnet --width 0.2 --seed 1 -o large.onnx

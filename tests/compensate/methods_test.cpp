@@ -158,7 +158,12 @@ TEST(Nnls, WithOneTermIsMostSimProjected) {
   const at::Tensor v = at::cat({net.graph.tensor("t0"), net.graph.tensor("t1").unsqueeze(1)}, 1);
   const at::Tensor kept = v.index_select(0, at::tensor(net.problem().kept, at::kLong));
   EXPECT_GE(one.Z.min().item<double>(), 0);
+  const at::Tensor similar = slow_most_sim_linear(net, 0);
   for (const int64_t n : net.problem().removed) {
+    // The multiple of the most similar kept neuron that is nearest: its cosine of the one of equal length.
+    const int64_t k = similar[n].argmax().item<int64_t>();
+    const double cosine = inner_product(v[n], kept[k]) / (v[n].norm() * kept[k].norm()).item<double>();
+    EXPECT_LE((one.Z[n] - similar[n] * cosine).abs().max().item<double>(), 1e-6);
     EXPECT_LE(one.Z[n].count_nonzero().item<int64_t>(), 1);
     const double first = (v[n] - at::mv(kept.t(), one.Z[n])).norm().item<double>();
     const double more = (v[n] - at::mv(kept.t(), two.Z[n])).norm().item<double>();

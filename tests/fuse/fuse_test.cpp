@@ -99,6 +99,7 @@ TEST(Fuse, EveryMethodFindsAPermutedCopy) {
   const auto samples = random_inputs(net, 16, 1);
   for (const std::string method : {"ot", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"})
     for (const std::string align : {"weights", "activations"}) {
+      if (method == "barycentre" && align == "activations") continue;  // refused: tests/fuse/options_test.cpp
       FuseOptions options;
       options.method = method;
       options.align = align;
@@ -229,7 +230,10 @@ TEST(Fuse, EqualNeuronsGiveADefinedResult) {
     expect_equal(fuse({flat, flat}, options).fused, flat);
     Graph zero = flat;
     for (auto& [name, tensor] : zero.tensors) tensor = at::zeros_like(tensor);
-    EXPECT_LE(largest_difference(flat, fuse({flat, zero}, options).fused), 1.0);
+    // Whatever is matched with what, half of one and half of the other is the mean everywhere.
+    const Graph half = fuse({flat, zero}, options).fused;
+    for (const auto& [name, tensor] : half.tensors)
+      EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, 0.0625))) << method << " " << name;
   }
 }
 

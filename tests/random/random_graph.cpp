@@ -129,7 +129,9 @@ class Generator {
 
   RandomValue normalized(const RandomValue& x) {
     const int64_t c = x.channels();
-    switch (below(4)) {
+    switch (below(6)) {
+      case 2:
+      case 3: return group_norm(x);
       case 0:
         if (x.dims[2] * x.dims[3] < 4) break;
         return node("InstanceNormalization", {x.name, positive({c}), normal({c}, 0.3)}, x.dims);
@@ -139,6 +141,16 @@ class Generator {
     }
     return node("BatchNormalization", {x.name, positive({c}), normal({c}, 0.3), normal({c}, 0.3), positive({c})},
                 x.dims);
+  }
+
+  RandomValue group_norm(const RandomValue& x) {
+    const int64_t c = x.channels();
+    Ints divisors;
+    for (int64_t d = 1; d <= c; ++d)  // a group of one value would be nothing but rounding
+      if (c % d == 0 && c / d * x.dims[2] * x.dims[3] > 3) divisors.push_back(d);
+    if (divisors.empty()) return activated(x);
+    return node("GroupNormalization", {x.name, positive({c}), normal({c}, 0.3)}, x.dims,
+                {{"num_groups", one_of(divisors)}, {"epsilon", 1e-3}});
   }
 
   RandomValue activated(const RandomValue& x) {
@@ -361,7 +373,9 @@ class Generator {
   }
 
   RandomValue sequence_layer(const RandomValue& x) {
-    switch (below(6)) {
+    switch (below(8)) {
+      case 6:
+      case 7: return transformer_block(x);
       case 0: return attention(x);
       case 1: return activated(linear(x));
       case 2: return layer_norm(x);
@@ -387,6 +401,57 @@ class Generator {
     const RandomValue scores = node("MatMul", {q.name, turned.name}, {n, t, t});
     const RandomValue weights = node("Softmax", {scores.name}, scores.dims, {{"axis", int64_t{-1}}});
     return node("MatMul", {weights.name, v.name}, {n, t, inner});
+  }
+
+  // x + heads(norm(x)), with the norm before or after.
+  RandomValue transformer_block(const RandomValue& x) {
+    const bool before = coin();
+    const RandomValue inner = heads(before ? layer_norm(x) : x);
+    const RandomValue sum = node("Add", {inner.name, x.name}, x.dims);
+    return before ? sum : layer_norm(sum);
+  }
+
+  // Queries, keys and values of one projection each, or of one for all: split, or apart along an axis of their own.
+  RandomValue heads(const RandomValue& x) {
+    const int64_t n = x.dims[0], t = x.dims[1], d = x.dims[2], h = 1 + below(3), e = 1 + below(4), inner = h * e;
+    const auto project = [&](const RandomValue& from, int64_t width) {
+      const RandomValue product =
+          node("MatMul", {from.name, normal({from.dims[2], width}, 1 / std::sqrt(static_cast<double>(from.dims[2])))},
+               {n, t, width});
+      return coin() ? product : node("Add", {product.name, normal({width}, 0.3)}, product.dims);
+    };
+    const auto in_heads = [&](const RandomValue& v) {
+      const RandomValue parted = node("Reshape", {v.name, integers({0, t, h, e})}, {n, t, h, e});
+      return node("Transpose", {parted.name}, {n, h, t, e}, {{"perm", Ints{0, 2, 1, 3}}});
+    };
+    std::vector<RandomValue> qkv;
+    switch (below(3)) {
+      case 0:
+        for (int i = 0; i < 3; ++i) qkv.push_back(in_heads(project(x, inner)));
+        break;
+      case 1: {
+        const auto parts =
+            nodes("Split", {project(x, 3 * inner).name, integers({inner, inner, inner})}, {{"axis", int64_t{-1}}}, 3);
+        for (const std::string& part : parts) qkv.push_back(in_heads({part, {n, t, inner}}));
+        break;
+      }
+      default: {
+        const RandomValue parted =
+            node("Reshape", {project(x, 3 * inner).name, integers({0, t, 3, h, e})}, {n, t, 3, h, e});
+        const RandomValue turned = node("Transpose", {parted.name}, {3, n, h, t, e}, {{"perm", Ints{2, 0, 3, 1, 4}}});
+        for (int64_t i = 0; i < 3; ++i)
+          qkv.push_back(node("Gather", {turned.name, constant(at::full({}, i, at::kLong))}, {n, h, t, e},
+                             {{"axis", int64_t{0}}}));
+      }
+    }
+    const RandomValue turned = node("Transpose", {qkv[1].name}, {n, h, e, t}, {{"perm", Ints{0, 1, 3, 2}}});
+    const RandomValue scores = node("MatMul", {qkv[0].name, turned.name}, {n, h, t, t});
+    const RandomValue scaled = node(
+        "Mul", {scores.name, constant(at::full({}, 1 / std::sqrt(static_cast<double>(e)), at::kFloat))}, scores.dims);
+    const RandomValue weights = node("Softmax", {scaled.name}, scores.dims, {{"axis", int64_t{-1}}});
+    const RandomValue mixed = node("MatMul", {weights.name, qkv[2].name}, {n, h, t, e});
+    const RandomValue back = node("Transpose", {mixed.name}, {n, t, h, e}, {{"perm", Ints{0, 2, 1, 3}}});
+    return project(node("Reshape", {back.name, integers({0, t, inner})}, {n, t, inner}), d);
   }
 
   const RandomGraphOptions options_;

@@ -22,18 +22,30 @@ at::Tensor map_ids(const at::Tensor& ids, Function function) {
 
 class ChannelAnalysis {
  public:
-  ChannelAnalysis(const Graph& graph, const ShapeOptions& options) : graph_(graph) {
+  ChannelAnalysis(const Graph& graph, const ShapeOptions& options, ChannelUse use) : graph_(graph) {
+    map_.sets = ChannelSets(use);
     map_.shapes = infer_shapes(graph, options);
   }
 
   ChannelMap run() {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) label_node(i);
+    const bool exchange = map_.sets.use() == ChannelUse::exchange;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      map_.sets.enter(i);
+      label_node(i);
+    }
+    map_.sets.enter(graph_.nodes.size());
     for (const auto& output : graph_.outputs) freeze_value(output.name, "it is the graph output '" + output.name + "'");
     unite_shared_weights();
-    unite_to_one_axis();
+    if (exchange)
+      freeze_weights_read_elsewhere();
+    else
+      unite_to_one_axis();
+    if (exchange) map_.made = map_.values;
     for (auto& [name, ids] : map_.values) ids = representatives(ids);
-    for (auto& slot : map_.slots)
+    for (auto& slot : map_.slots) {
+      if (exchange) slot.made = slot.ids;
       for (auto& id : slot.ids) id = map_.sets.find(id);
+    }
     collect_groups();
     return std::move(map_);
   }
@@ -100,6 +112,21 @@ class ChannelAnalysis {
         map_.sets.unite(found->second->ids[i], slot.ids[i],
                         fmt::format("the weight '{}' is shared with a layer whose channels stay", slot.tensor));
     }
+  }
+
+  // An exchange moves the entries of a tensor for all of its readers: those that do not know of its channels would be
+  // deceived.
+  void freeze_weights_read_elsewhere() {
+    std::map<std::string, std::set<std::pair<size_t, size_t>>> readers;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+      for (size_t i = 0; i < graph_.nodes[n].inputs.size(); ++i)
+        if (graph_.is_constant(graph_.nodes[n].inputs[i])) readers[graph_.nodes[n].inputs[i]].insert({n, i});
+    std::map<std::pair<std::string, int64_t>, std::set<std::pair<size_t, size_t>>> known;
+    for (const Slot& slot : map_.slots) known[{slot.tensor, slot.axis}].insert({slot.node, slot.input});
+    for (const Slot& slot : map_.slots)
+      if (known[{slot.tensor, slot.axis}].size() < readers[slot.tensor].size())
+        for (const int64_t id : slot.ids)
+          map_.sets.freeze(id, fmt::format("'{}' is read by a node that knows no channels in it", slot.tensor));
   }
 
   // A value whose channels vary along several axes (a channel shuffle between its two reshapes) can only lose whole
@@ -193,8 +220,8 @@ class ChannelAnalysis {
 
 }  // namespace
 
-ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options) {
-  return ChannelAnalysis(graph, options).run();
+ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options, ChannelUse use) {
+  return ChannelAnalysis(graph, options, use).run();
 }
 
 at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed) {

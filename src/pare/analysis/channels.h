@@ -33,10 +33,11 @@ struct ChannelMap {
   ChannelSets sets;
   std::vector<Slot> slots;
   std::map<std::string, at::Tensor> values;  // ids carried by each value, as representatives
+  std::map<std::string, at::Tensor> made;    // for an exchange: the same before they were united
   std::vector<ChannelGroup> groups;          // frozen ones too
 };
 
-ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options = {});
+ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options = {}, ChannelUse use = ChannelUse::removal);
 
 // Boolean mask shaped like the ids of a value (extent 1 or full): false where a channel is in `removed`.
 at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "pare/core/error.h"
+#include "pare/exec/index_range.h"
 #include "pare/exec/program.h"
 
 namespace pare {
@@ -54,10 +56,28 @@ at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const N
   return deviation > 0 ? images / deviation : images;
 }
 
+namespace {
+
+// A mask or a length is no noise: what such an input may hold only data can tell.
+void check_integers_known(const Graph& graph) {
+  for (const ValueInfo& input : graph.inputs)
+    if (!at::isFloatingType(input.dtype) && input.dtype != at::kBool && !index_limit(graph, input.name))
+      throw Error(ErrorKind::usage, input.name,
+                  "the input is of integers, and no table that they index says which: noise cannot stand in for data");
+}
+
+}  // namespace
+
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options) {
+  check_integers_known(graph);
   std::vector<at::Tensor> inputs = random_inputs(graph, options.count, options.seed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     at::Tensor& input = inputs[i];
+    if (const auto limit = index_limit(graph, graph.inputs[i].name); limit && !input.is_floating_point()) {
+      auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed + i);
+      const at::Tensor drawn = at::randint(0, *limit, input.sizes(), generator, at::TensorOptions(at::kLong));
+      input = drawn.to(input.scalar_type());
+    }
     if (input.dim() != 4 || !input.is_floating_point()) continue;
     NoiseOptions own = options;
     own.count = input.size(0);

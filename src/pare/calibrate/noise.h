@@ -28,7 +28,8 @@ struct NoiseOptions {
 at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const NoiseOptions& options);
 
 // One tensor for every input of the graph, `count` samples each: images by noise_images where an input is [N, C, H, W]
-// of floating point, a standard normal (integers: 0 to 9) elsewhere. Error{usage} when an extent but the first is open.
+// of floating point, a standard normal elsewhere, and integers from those that the tables indexed by them have rows
+// for. Error{usage} when an extent but the first is open, or when nothing says what integers an input may hold.
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options);
 
 }  // namespace pare

@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "pare/exec/index_range.h"
+
 namespace pare {
 
 Program::Program(Graph graph) : graph_(std::move(graph)) {
@@ -113,6 +115,15 @@ RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const 
   return Program(graph).run(inputs, options);
 }
 
+namespace {
+
+int64_t integers_below(const Graph& graph, const ValueInfo& input) {
+  if (input.dtype == at::kBool) return 2;
+  return std::max<int64_t>(1, index_limit(graph, input.name).value_or(10));
+}
+
+}  // namespace
+
 std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   std::vector<at::Tensor> inputs;
@@ -127,8 +138,8 @@ std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_
     if (at::isFloatingType(input.dtype))
       inputs.push_back(at::randn(dims, generator, at::TensorOptions(at::kFloat)).to(input.dtype));
     else
-      inputs.push_back(at::randint(0, input.dtype == at::kBool ? 2 : 10, dims, generator, at::TensorOptions(at::kLong))
-                           .to(input.dtype));
+      inputs.push_back(
+          at::randint(0, integers_below(graph, input), dims, generator, at::TensorOptions(at::kLong)).to(input.dtype));
   }
   return inputs;
 }

@@ -67,7 +67,7 @@ class Program {
 // One run of a graph: for tests and one-off calls. A loop builds a Program once.
 RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const RunOptions& options = {});
 
-// Tensors drawn for every graph input from a standard normal (integers: 0 to 9), open extents bound to `batch`.
+// Standard normal inputs (integers: rows of the tables that they index, else 0 to 9), open extents bound to `batch`.
 std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed);
 
 }  // namespace pare

@@ -111,6 +111,51 @@ at::Tensor carried_along(const at::Tensor& x, const PlacedSlot& source, const Pl
   return result.reshape(dims).movedim(0, source.axis).contiguous();
 }
 
+// One of the lists of a slot that has several.
+PlacedSlot part_of(const PlacedSlot& slot, int64_t part) {
+  const auto width = static_cast<int64_t>(slot.places.size()) / slot.parts;
+  return {.axis = slot.axis,
+          .role = slot.role,
+          .places = {slot.places.begin() + part * width, slot.places.begin() + (part + 1) * width}};
+}
+
+// The part of the source that becomes part `part` of the target, as any of its channels says that has a map; the same
+// part where none does.
+int64_t source_part(const ParameterUse& source, const ParameterUse& target, int64_t part, int64_t parts,
+                    const ClassMaps& maps) {
+  for (size_t s = 0; s < target.slots.size(); ++s) {
+    if (target.slots[s].axis > 1) continue;
+    PlacedSlot to = target.slots[s];  // the list of axis 0 falls into parts as well
+    PlacedSlot from = source.slots[s];
+    to.parts = from.parts = parts;
+    for (const Place& place : part_of(to, part).places) {
+      if (place.channel_class < 0 || !maps[static_cast<size_t>(place.channel_class)].defined()) continue;
+      const int64_t index = maps[static_cast<size_t>(place.channel_class)].source_of(place.index);
+      for (size_t p = 0; p < from.places.size(); ++p)
+        if (from.places[p] == Place{place.channel_class, index, place.occurrence})
+          return static_cast<int64_t>(p) / (static_cast<int64_t>(from.places.size()) / parts);
+    }
+  }
+  return part;
+}
+
+// Along axis 1 of a weight whose groups have lists of their own. Its parts stand in the target's order when axis 0 has
+// been carried, else in the source's. Without `along` they are only brought from the target's order into the source's.
+at::Tensor carried_in_parts(const at::Tensor& x, const ParameterUse& source, const ParameterUse& target, size_t s,
+                            const ClassMaps& maps, bool in_target_order, bool along) {
+  const int64_t parts = target.slots[s].parts;
+  const auto pieces = x.chunk(parts, 0);
+  std::vector<at::Tensor> carried_pieces(static_cast<size_t>(parts));
+  for (int64_t t = 0; t < parts; ++t) {
+    const int64_t from = source_part(source, target, t, parts, maps);
+    const int64_t here = in_target_order ? t : from;
+    const at::Tensor& piece = pieces[static_cast<size_t>(here)];
+    carried_pieces[static_cast<size_t>(along ? here : from)] =
+        along ? carried_along(piece, part_of(source.slots[s], from), part_of(target.slots[s], t), maps) : piece;
+  }
+  return at::cat(carried_pieces, 0);
+}
+
 bool has_maps(const PlacedSlot& slot, const ClassMaps& maps) {
   return std::all_of(slot.places.begin(), slot.places.end(), [&](const Place& place) {
     return place.channel_class < 0 || maps[static_cast<size_t>(place.channel_class)].defined();
@@ -144,6 +189,12 @@ ClassMap make_map(const at::Tensor& plan, ColumnScaling scaling) {
   return map;
 }
 
+int64_t ClassMap::source_of(int64_t target) const {
+  if (!permutation.empty()) return permutation[static_cast<size_t>(target)];
+  const at::Tensor sent = plan.select(1, target);
+  return sent.gt(0).any().item<bool>() ? sent.argmax().item<int64_t>() : -1;
+}
+
 ClassMap identity_map(int64_t size) {
   std::vector<int64_t> source(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i) source[static_cast<size_t>(i)] = i;
@@ -167,9 +218,15 @@ at::Tensor carried(const at::Tensor& parameter, const ParameterUse& source, cons
                    const ClassMaps& maps, int64_t skip) {
   at::Tensor x = parameter;
   for (size_t s = 0; s < target.slots.size(); ++s) {
-    if (target.slots[s].axis == skip) continue;
+    if (target.slots[s].axis == skip || target.slots[s].parts > 1) continue;
     if (!has_maps(target.slots[s], maps)) return {};
     x = carried_along(x, source.slots[s], target.slots[s], maps);
+  }
+  for (size_t s = 0; s < target.slots.size(); ++s) {
+    if (target.slots[s].parts == 1) continue;
+    const bool along = target.slots[s].axis != skip;
+    if (along && !has_maps(target.slots[s], maps)) return {};
+    x = carried_in_parts(x, source, target, s, maps, skip != 0, along);
   }
   return x;
 }

@@ -26,6 +26,7 @@ struct ClassMap {
   bool leaves_gaps = false;          // nothing is sent to some targets
 
   bool defined() const { return plan.defined(); }
+  int64_t source_of(int64_t target) const;  // the one that most is sent from; −1: none
 };
 
 ClassMap make_map(const at::Tensor& plan, ColumnScaling scaling);
@@ -36,7 +37,8 @@ ClassMap matching_map(const std::vector<int64_t>& source, int64_t sources);
 using ClassMaps = std::vector<ClassMap>;  // by index of the reference's classes
 
 // A parameter of the source, as the target's use has it, carried along every axis but `skip`. Undefined when a class
-// along one of these axes has no map yet.
+// along one of these axes has no map yet. Along `skip` (and where the groups of a weight have their own lists along
+// it, axis 0 by groups) entries stand as in the source.
 at::Tensor carried(const at::Tensor& parameter, const ParameterUse& source, const ParameterUse& target,
                    const ClassMaps& maps, int64_t skip = -1);
 

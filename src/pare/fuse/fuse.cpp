@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "pare/calibrate/moments.h"
 #include "pare/calibrate/noise.h"
@@ -43,7 +46,9 @@ Alignment identity_alignment(const Network& network) {
   Alignment result;
   for (const ChannelClass& of : network.classes) {
     result.maps.push_back(identity_map(of.size));
-    result.classes.push_back({.name = of.name, .source = of.size, .target = of.size, .fixed = of.fixed});
+    result.classes.push_back(
+        {.name = of.name, .source = of.size, .target = of.size, .fixed = of.fixed, .reason = of.reason});
+    if (of.kind >= 0 && !result.blocks.contains(of.kind)) result.blocks[of.kind] = identity_blocks({{&of, &of, {}}});
   }
   return result;
 }
@@ -79,7 +84,11 @@ std::vector<Alignment> align_to_barycentre(const std::vector<Network>& networks,
     for (size_t k = 0; k < networks.size(); ++k) {
       const int64_t size = reference.classes[l].size;
       result[k].maps[l] = identity_map(size);
-      result[k].classes.push_back({.name = reference.classes[l].name, .source = size, .target = size, .fixed = true});
+      result[k].classes.push_back({.name = reference.classes[l].name,
+                                   .source = size,
+                                   .target = size,
+                                   .fixed = true,
+                                   .reason = reference.classes[l].reason});
     }
   }
   return result;
@@ -147,13 +156,65 @@ void check_choice(const std::string& option, const std::string& value, const Cho
     throw Error(ErrorKind::usage, option, "'{}' is none of {}", value, fmt::join(choices, ", "));
 }
 
-const Choices kMethods = {"ot", "average", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"};
+// Which of the options about the alignment a method looks at.
+struct Method {
+  std::string name;
+  std::set<std::string> options;
+};
+const std::vector<Method> kMethodList = {
+    {"ot", {"align", "solver", "ground", "importance", "scaling"}},
+    {"average", {}},
+    {"hungarian", {"align", "ground"}},
+    {"greedy", {"align", "ground"}},
+    {"rebasin", {"align", "solver", "ground", "importance", "scaling"}},     // of the transport it starts from
+    {"merge-many", {"align", "solver", "ground", "importance", "scaling"}},  // likewise
+    {"barycentre", {"ground", "scaling"}},
+};
+
+Choices method_names() {
+  Choices names;
+  for (const Method& method : kMethodList) names.push_back(method.name);
+  return names;
+}
+
+const Choices kMethods = method_names();
 const Choices kAlignments = {"weights", "activations"};
 const Choices kSolvers = {"emd", "sinkhorn"};
 const Choices kGrounds = {"unit", "correlation", "euclidean", "squared", "cosine"};
 const Choices kImportances = {"uniform", "l1", "l2"};
 const Choices kScalings = {"preserving", "published"};
 const Choices kRepairs = {"none", "rescale", "regression"};
+
+nlohmann::json as_json(FuseOptions options) {
+  JsonWriter writer;
+  options.describe(writer);
+  return writer.json();
+}
+
+// An option that the method, the solver or the repair does not look at may not be given another value.
+void check_used(const FuseOptions& options) {
+  const auto method = std::ranges::find(kMethodList, options.method, &Method::name);
+  std::set<std::string> used = method->options;
+  used.insert({"method", "repair", "reference"});
+  std::map<std::string, std::string> unused_because;
+  if (used.contains("solver") && options.solver == "sinkhorn")
+    used.insert("regularization");
+  else
+    unused_because["regularization"] = "only --solver sinkhorn of a method that transports looks at it";
+  if (options.repair == "regression") used.insert({"rho", "inputs"});
+  for (const std::string name : {"rho", "inputs"}) unused_because[name] = "only --repair regression looks at it";
+  const nlohmann::json given = as_json(options);
+  const nlohmann::json otherwise = as_json({});
+  for (const auto& [name, value] : given.items()) {
+    if (used.contains(name) || value == otherwise.at(name)) continue;
+    const auto because = unused_because.find(name);
+    throw Error(ErrorKind::usage, "--" + name, "{}",
+                because != unused_because.end() ? because->second
+                                                : fmt::format("--method {} does not look at it", options.method));
+  }
+  if (options.method == "barycentre" && options.ground != "unit" && options.ground != "euclidean")
+    throw Error(ErrorKind::usage, "--ground", "--method barycentre takes unit or euclidean, found {}", options.ground);
+}
 
 void check_options(const FuseOptions& options, size_t models, bool has_samples) {
   check_choice("--method", options.method, kMethods);
@@ -163,6 +224,7 @@ void check_options(const FuseOptions& options, size_t models, bool has_samples) 
   check_choice("--importance", options.importance, kImportances);
   check_choice("--scaling", options.scaling, kScalings);
   check_choice("--repair", options.repair, kRepairs);
+  check_used(options);
   if (models < 2) throw Error(ErrorKind::usage, "models", "fusion needs at least two, found {}", models);
   if (options.reference < 0 || options.reference >= static_cast<int64_t>(models))
     throw Error(ErrorKind::usage, "--reference", "expected 0 to {}, found {}", models - 1, options.reference);
@@ -197,10 +259,12 @@ FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
   FusionResult result;
   result.shares = mixing_shares(options.weights, models.size());
 
-  const Network target = analyze_network(models[reference]);
+  // A barycentre has no blocks: its classes are those of a removal.
+  const auto use = options.method == "barycentre" ? ChannelUse::removal : ChannelUse::exchange;
+  const Network target = analyze_network(models[reference], use);
   std::vector<Network> networks;
   for (size_t k = 0; k < models.size(); ++k)
-    networks.push_back(k == reference ? target : matched_to(target, analyze_network(models[k])));
+    networks.push_back(k == reference ? target : matched_to(target, analyze_network(models[k], use)));
   result.alignments = align_all(networks, reference, options, result.shares, samples);
   for (size_t k = 0; k < models.size(); ++k) {
     result.aligned.push_back(carried_network(networks[k], target, result.alignments[k].maps));

@@ -13,13 +13,19 @@ namespace pare {
 
 namespace {
 
+bool is_vector(const at::Tensor& tensor) {
+  const auto dims = tensor.sizes();
+  return tensor.dim() > 0 && tensor.is_floating_point() &&
+         tensor.numel() == *std::max_element(dims.begin(), dims.end());
+}
+
 // Exporters let equal vectors share one tensor. Their readers may need different maps, so each gets its own.
 Graph with_own_vectors(Graph graph) {
   std::set<std::string> taken;
   for (Node& node : graph.nodes)
     for (std::string& input : node.inputs) {
       const auto found = graph.tensors.find(input);
-      if (found == graph.tensors.end() || found->second.dim() != 1 || !found->second.is_floating_point()) continue;
+      if (found == graph.tensors.end() || !is_vector(found->second)) continue;
       if (taken.insert(input).second) continue;
       const std::string name = fresh_name(graph, input);
       graph.tensors[name] = found->second;
@@ -42,7 +48,8 @@ void check_finite(const Graph& graph) {
 // Gives every channel its class, and every entry of every slot its place.
 class Classifier {
  public:
-  explicit Classifier(Network& network) : network_(network), map_(network.map) {}
+  Classifier(Network& network, const ExchangeMap* exchange)
+      : network_(network), map_(network.map), exchange_(exchange) {}
 
   void run() {
     find_keys();
@@ -61,14 +68,36 @@ class Classifier {
     for (size_t s = 0; s < map_.slots.size(); ++s) {
       const Slot& slot = map_.slots[s];
       std::map<int64_t, int64_t> count;
-      for (const int64_t id : slot.ids)
-        if (id != kUnlabelled) ++count[id];
+      std::map<int64_t, std::map<int64_t, int64_t>> ranks;
+      for (size_t p = 0; p < slot.ids.size(); ++p) {
+        if (slot.ids[p] == kUnlabelled) continue;
+        ++count[slot.ids[p]];
+        if (const int64_t rank = rank_at(slot, p); rank > 0) ++ranks[slot.ids[p]][rank];
+      }
       for (const auto& [id, times] : count) {
         keys_[id] += fmt::format("{}:{} ", s, times);
+        for (const auto& [rank, often] : ranks[id]) keys_[id] += fmt::format("({}:{}) ", rank, often);
         const auto [first, is_new] = first_node_.try_emplace(id, slot.node);
         if (!is_new) first->second = std::min(first->second, slot.node);
       }
     }
+  }
+
+  // Of an entry's id among those that it is united with.
+  int64_t rank_at(const Slot& slot, size_t place) const {
+    return exchange_ == nullptr ? 0 : exchange_->rank_of(slot.made[place]);
+  }
+
+  // For a removal: what may not go does not move either.
+  ExchangeRule rule_of(int64_t id) const {
+    if (exchange_ != nullptr) return exchange_->rules.at(id);
+    return {.role = "", .fixed = map_.sets.reason(id)};
+  }
+
+  static std::string kind_of_class(const ExchangeRule& rule) {
+    if (!rule.fixed.empty()) return "fixed ";
+    const std::string block = rule.kind < 0 ? "" : fmt::format("block {} ", rule.kind);
+    return fmt::format("{}{}{}", rule.kept ? "kept " : "", block, rule.role);
   }
 
   void make_classes() {
@@ -77,33 +106,47 @@ class Classifier {
       for (const ChannelId channel : group.channels) {
         const auto id = static_cast<int64_t>(channel);
         if (!keys_.contains(id)) continue;
-        const std::string key = (map_.sets.frozen(id) ? "fixed " : "") + keys_[id];
-        members[{first_node_[id], key}].push_back(id);
+        members[{first_node_[id], kind_of_class(rule_of(id)) + keys_[id]}].push_back(id);
       }
     for (const auto& [where, ids] : members) {
+      const ExchangeRule rule = rule_of(ids.front());
+      ChannelClass made{.name = network_.graph.nodes[where.first].name,
+                        .key = where.second,
+                        .node = where.first,
+                        .size = static_cast<int64_t>(ids.size()),
+                        .fixed = !rule.fixed.empty(),
+                        .kept = rule.kept,
+                        .reason = rule.fixed.empty() ? map_.sets.reason(ids.front()) : rule.fixed};
+      if (!made.fixed && rule.kind >= 0) {
+        made.kind = rule.kind;
+        made.blocks = exchange_->blocks_of_kind.at(rule.kind);
+        for (const int64_t id : ids) made.block.push_back(rule_of(id).block);
+      }
       for (size_t i = 0; i < ids.size(); ++i)
         network_.places[ids[i]] = {static_cast<int64_t>(network_.classes.size()), static_cast<int64_t>(i)};
-      network_.classes.push_back({.name = network_.graph.nodes[where.first].name,
-                                  .key = where.second,
-                                  .node = where.first,
-                                  .size = static_cast<int64_t>(ids.size()),
-                                  .fixed = map_.sets.frozen(ids.front())});
+      network_.classes.push_back(std::move(made));
     }
   }
 
+  // The entries of one channel count by the rank of their ids first: what was united in the same way corresponds.
   PlacedSlot placed(const Slot& slot) const {
-    PlacedSlot result{.axis = slot.axis, .role = slot.role};
-    std::map<int64_t, int64_t> seen;
-    for (const int64_t id : slot.ids) {
-      Place place = id == kUnlabelled ? Place{} : network_.places.at(id);
-      place.occurrence = seen[id]++;
-      result.places.push_back(place);
+    PlacedSlot result{.axis = slot.axis, .role = slot.role, .parts = slot.parts};
+    std::map<int64_t, std::vector<std::pair<int64_t, size_t>>> entries;
+    for (size_t p = 0; p < slot.ids.size(); ++p) {
+      const int64_t id = slot.ids[p];
+      result.places.push_back(id == kUnlabelled ? Place{} : network_.places.at(id));
+      entries[id].emplace_back(id == kUnlabelled ? 0 : rank_at(slot, p), p);
+    }
+    for (auto& [id, list] : entries) {
+      std::sort(list.begin(), list.end());
+      for (size_t k = 0; k < list.size(); ++k) result.places[list[k].second].occurrence = static_cast<int64_t>(k);
     }
     return result;
   }
 
   Network& network_;
   const ChannelMap& map_;
+  const ExchangeMap* exchange_;
   std::map<int64_t, std::string> keys_;
   std::map<int64_t, size_t> first_node_;
 };
@@ -195,6 +238,20 @@ void check_same_inputs(const Graph& reference, const Graph& other) {
   }
 }
 
+void check_same_size(const Network& reference, const ChannelClass& own, const ChannelClass& other) {
+  const auto where = [&] { return describe(reference.graph.nodes[own.node]); };
+  if (own.fixed && own.size != other.size)
+    throw Error(ErrorKind::shape, where(), "the models differ here: it makes {} outputs, in another model {}", own.size,
+                other.size);
+  if (own.kept && own.size != other.size)
+    throw Error(ErrorKind::shape, where(),
+                "the models differ here: it makes {} channels, in another model {}, which cannot be carried over as {}",
+                own.size, other.size, own.reason);
+  if (own.kind >= 0 && other.size > 0 && own.blocks != other.blocks)
+    throw Error(ErrorKind::shape, where(), "the models differ here: its channels form {} groups, in another model {}",
+                own.blocks, other.blocks);
+}
+
 bool is_nonlinear(const Node& node) {
   static const std::set<std::string> operators = {
       "Relu", "LeakyRelu",   "PRelu",     "Elu",      "Selu",     "Celu", "Tanh", "Sigmoid",
@@ -236,12 +293,18 @@ std::optional<ClassView> view_in(const Network& network, size_t channel_class, c
 
 }  // namespace
 
-Network analyze_network(const Graph& graph) {
+Network analyze_network(const Graph& graph, ChannelUse use) {
   check_finite(graph);
   Network network;
   network.graph = with_own_vectors(graph);
-  network.map = analyze_channels(network.graph);
-  Classifier(network).run();
+  if (use == ChannelUse::removal) {
+    network.map = analyze_channels(network.graph);
+    Classifier(network, nullptr).run();
+    return network;
+  }
+  ExchangeMap exchange = analyze_exchange(network.graph);
+  network.map = std::move(exchange.map);
+  Classifier(network, &exchange).run();
   return network;
 }
 
@@ -276,11 +339,7 @@ Network matched_to(const Network& reference, Network other) {
     renumbered[c] = static_cast<int64_t>(found->second);
     classes[found->second] = other.classes[c];
   }
-  for (size_t c = 0; c < reference.classes.size(); ++c)
-    if (classes[c].fixed && classes[c].size != reference.classes[c].size)
-      throw Error(ErrorKind::shape, describe(reference.graph.nodes[reference.classes[c].node]),
-                  "the models differ here: it makes {} outputs, in another model {}", reference.classes[c].size,
-                  classes[c].size);
+  for (size_t c = 0; c < reference.classes.size(); ++c) check_same_size(reference, reference.classes[c], classes[c]);
   for (size_t k = 0; k < other.uses.size(); ++k) {
     ParameterUse& use = other.uses[k];
     for (PlacedSlot& slot : use.slots)

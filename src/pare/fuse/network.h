@@ -3,7 +3,11 @@
 // Channels of one group (analysis/channels.h) that lie in the same slots are a class: the neurons of a layer, the
 // channels of a residual stream, those that a padded shortcut adds to it. One transport map per class, applied to every
 // slot it occurs in, carries biases, batch norms, residual streams, concatenations and depthwise layers along. Classes
-// that are frozen (the outputs) are fixed: their map is the identity.
+// that may not be moved (the outputs) are fixed: their map is the identity.
+//
+// For an exchange (analysis/exchange.h) a class may fall into blocks (heads, groups of a convolution), which move as
+// wholes; several classes may share them. For a removal there are no blocks: the groups of a convolution are tied
+// together, and what may not be removed is fixed.
 //
 // Values; any thread.
 #pragma once
@@ -12,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/analysis/channels.h"
+#include "pare/analysis/exchange.h"
 #include "pare/core/graph.h"
 
 namespace pare {
@@ -23,6 +27,11 @@ struct ChannelClass {
   size_t node = 0;   // that layer, by index
   int64_t size = 0;
   bool fixed = false;
+  bool kept = false;           // it may be moved, but a network with another number of them computes something else
+  std::string reason;          // why it is fixed or kept
+  int64_t kind = -1;           // of the blocks it falls into; −1: none
+  int64_t blocks = 0;          // how many of that kind there are
+  std::vector<int64_t> block;  // of each channel, where there are any
 };
 
 // One entry along the axis of a slot.
@@ -37,6 +46,7 @@ struct PlacedSlot {
   int64_t axis = 0;
   SlotRole role = SlotRole::pass;
   std::vector<Place> places;
+  int64_t parts = 1;  // more: as many equal parts of axis 0 have lists of their own (ops/labels.h)
 };
 
 // A parameter as one node reads it, with the axes along which it is indexed by channels.
@@ -66,7 +76,7 @@ struct Network {
 };
 
 // Error{usage} when a parameter is not finite, with its node.
-Network analyze_network(const Graph& graph);
+Network analyze_network(const Graph& graph, ChannelUse use = ChannelUse::removal);
 
 // Where the class is a layer's pre-activation: what a nonlinearity reads, or what its layers make where none does.
 std::vector<ClassView> views_of(const Network& network, size_t channel_class);
@@ -75,7 +85,8 @@ std::vector<ClassView> views_of(const Network& network, size_t channel_class);
 std::vector<int64_t> entries_of(const PlacedSlot& slot, size_t channel_class);
 
 // Throws unless `other` has the same nodes on the same values as `reference`, the same inputs, and parameters that
-// differ at the most in the sizes of classes that are not fixed: Error{shape} names the first node that differs. The
+// differ at the most in the sizes of classes that are neither fixed nor kept: Error{shape} names the first node that
+// differs. The
 // classes of the result stand in the order of the reference's; one that the other lacks has size 0.
 Network matched_to(const Network& reference, Network other);
 

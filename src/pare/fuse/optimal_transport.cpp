@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "pare/core/error.h"
 #include "pare/transport/assignment.h"
@@ -53,60 +54,143 @@ std::vector<int64_t> identity_sources(int64_t sources, int64_t targets) {
   return source;
 }
 
-}  // namespace
+// What a class is matched by.
+struct ClassCost {
+  at::Tensor D;         // the ground cost
+  at::Tensor decisive;  // the same, and where it leaves channels alike what their traces say
+  at::Tensor alpha, beta;
+};
 
-ClassMap align_points(const PointPair& points, const TransportFusionOptions& options, ClassAlignment& report) {
-  const auto scaled = [&](const at::Tensor& x) {
-    const at::Tensor centred = options.centred ? x - x.mean(1, /*keepdim=*/true) : x;
-    return options.unit_rows ? unit_rows(centred) : centred;
-  };
-  const at::Tensor D = ground_cost(scaled(points.source), scaled(points.target), options.ground);
-  const auto matched = [&](const std::vector<int64_t>& source) {
-    ClassMap map = matching_map(source, D.size(0));
-    report.cost = (map.plan * D).sum().item<double>();
-    report.split = 1 - map.plan.sum().item<double>();
-    return map;
-  };
-  switch (options.rule) {
-    case PlanRule::hungarian: return matched(hungarian_sources(D));
-    case PlanRule::greedy: return matched(greedy_sources(D));
-    case PlanRule::identity: return matched(identity_sources(D.size(0), D.size(1)));
-    case PlanRule::exact:
-    case PlanRule::sinkhorn: break;
-  }
-  const at::Tensor alpha = marginal(points.source, options.importance);
-  const at::Tensor beta = marginal(points.target, options.importance);
-  const TransportPlan best = options.rule == PlanRule::exact
-                                 ? solve_transport(D, alpha, beta)
-                                 : sinkhorn(D, alpha, beta, {.regularization = options.regularization});
-  report.cost = best.cost;
-  report.split = mass_split(best.plan);
-  report.converged = best.converged;
-  return make_map(best.plan, options.scaling);
+// Does any channel have several that are closest?
+bool leaves_ties(const at::Tensor& D) {
+  const at::Tensor nearest = std::get<0>(D.min(1, /*keepdim=*/true));
+  return ((D <= nearest + 1e-6 * D.max()).sum(1) > 1).any().item<bool>();
 }
+
+at::Tensor over_largest(const at::Tensor& D) {
+  const double most = D.max().item<double>();
+  return most > 0 ? D / most : D;
+}
+
+class TransportWalk {
+ public:
+  TransportWalk(const Network& source, const Network& target, const TransportFusionOptions& options,
+                const ActivationPair& activations)
+      : source_(source), target_(target), options_(options), activations_(activations) {
+    result_.maps.resize(source.classes.size());
+  }
+
+  Alignment run() {
+    for (size_t l = 0; l < source_.classes.size(); ++l) {
+      const ChannelClass& of = source_.classes[l];
+      ClassAlignment report{
+          .name = of.name, .source = of.size, .target = size_in_target(l), .fixed = of.fixed, .reason = of.reason};
+      if (of.fixed)
+        result_.maps[l] = identity_map(of.size);
+      else if (!is_matched(l))
+        result_.maps[l] = make_map(at::zeros({of.size, size_in_target(l)}, at::kDouble), options_.scaling);
+      else
+        result_.maps[l] = align(l, report);
+      result_.classes.push_back(report);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int64_t size_in_target(size_t l) const { return l < target_.classes.size() ? target_.classes[l].size : 0; }
+  bool is_matched(size_t l) const {
+    return !source_.classes[l].fixed && source_.classes[l].size > 0 && size_in_target(l) > 0;
+  }
+
+  at::Tensor scaled(const at::Tensor& x) const {
+    const at::Tensor centred = options_.centred ? x - x.mean(1, /*keepdim=*/true) : x;
+    return options_.unit_rows ? unit_rows(centred) : centred;
+  }
+
+  // Nothing where there is nothing to compare yet.
+  std::optional<ClassCost> cost_of(size_t l) const {
+    PointPair points = activations_.source != nullptr
+                           ? PointPair{activations_.source->points(l), activations_.target->points(l)}
+                           : known_weight_points(source_, target_, l, result_.maps, PointSides::incoming);
+    ClassCost cost;
+    if (points.defined()) cost.D = ground_cost(scaled(points.source), scaled(points.target), options_.ground);
+    cost.decisive = cost.D;
+    if (!points.defined() || leaves_ties(cost.D)) {
+      const PointPair traces = trace_points(source_, target_, l);
+      if (!points.defined() && !traces.defined()) return std::nullopt;
+      if (traces.defined()) {
+        const at::Tensor by_trace = over_largest(ground_cost(traces.source, traces.target));
+        if (!points.defined()) cost.D = by_trace, points = traces;
+        const double much = 1e-3 * cost.D.max().item<double>();
+        cost.decisive = cost.D + (much > 0 ? much : 1) * by_trace;
+      }
+    }
+    cost.alpha = marginal(points.source, options_.importance);
+    cost.beta = marginal(points.target, options_.importance);
+    return cost;
+  }
+
+  ClassMap align(size_t l, ClassAlignment& report) {
+    const auto cost = cost_of(l);
+    if (!cost)
+      throw Error(ErrorKind::unsupported, describe(target_.graph.nodes[target_.classes[l].node]),
+                  "its channels have no weights to compare");
+    const ChannelClass& of = source_.classes[l];
+    at::Tensor plan;
+    if (of.kind < 0) {
+      plan = plan_of(cost->decisive, cost->alpha, cost->beta, report);
+    } else {
+      if (!result_.blocks.contains(of.kind)) result_.blocks[of.kind] = blocks_of(of.kind);
+      plan = plan_in_blocks(
+          of, target_.classes[l], result_.blocks[of.kind], [&](const at::Tensor& from, const at::Tensor& to) {
+            const at::Tensor part = cost->decisive.index_select(0, from).index_select(1, to);
+            return plan_of(part, cost->alpha.index_select(0, from), cost->beta.index_select(0, to), report);
+          });
+    }
+    report.cost = (plan * cost->D).sum().item<double>();
+    const bool matching = options_.rule != PlanRule::exact && options_.rule != PlanRule::sinkhorn;
+    report.split = matching ? 1 - plan.sum().item<double>() : mass_split(plan);
+    return make_map(plan, matching ? ColumnScaling::published : options_.scaling);
+  }
+
+  // By all classes that share them, as far as they can be compared by now.
+  BlockMap blocks_of(int64_t kind) const {
+    std::vector<BlockCost> costs;
+    for (size_t l = 0; l < source_.classes.size(); ++l) {
+      if (!is_matched(l) || source_.classes[l].kind != kind) continue;
+      if (const auto cost = cost_of(l)) costs.push_back({&source_.classes[l], &target_.classes[l], cost->decisive});
+    }
+    return options_.rule == PlanRule::identity ? identity_blocks(costs) : match_blocks(costs);
+  }
+
+  // Step 4.
+  at::Tensor plan_of(const at::Tensor& D, const at::Tensor& alpha, const at::Tensor& beta,
+                     ClassAlignment& report) const {
+    switch (options_.rule) {
+      case PlanRule::hungarian: return matching_map(hungarian_sources(D), D.size(0)).plan;
+      case PlanRule::greedy: return matching_map(greedy_sources(D), D.size(0)).plan;
+      case PlanRule::identity: return matching_map(identity_sources(D.size(0), D.size(1)), D.size(0)).plan;
+      case PlanRule::exact: return solve_transport(D, alpha / alpha.sum(), beta / beta.sum()).plan;
+      case PlanRule::sinkhorn: break;
+    }
+    const TransportPlan best =
+        sinkhorn(D, alpha / alpha.sum(), beta / beta.sum(), {.regularization = options_.regularization});
+    report.converged = report.converged && best.converged;
+    return best.plan;
+  }
+
+  const Network& source_;
+  const Network& target_;
+  const TransportFusionOptions& options_;
+  const ActivationPair& activations_;
+  Alignment result_;
+};
+
+}  // namespace
 
 Alignment align_by_transport(const Network& source, const Network& target, const TransportFusionOptions& options,
                              const ActivationPair& activations) {
-  Alignment result;
-  result.maps.resize(source.classes.size());
-  for (size_t l = 0; l < source.classes.size(); ++l) {
-    const int64_t n_A = source.classes[l].size;
-    const int64_t n_B = l < target.classes.size() ? target.classes[l].size : 0;
-    ClassAlignment report{
-        .name = source.classes[l].name, .source = n_A, .target = n_B, .fixed = source.classes[l].fixed};
-    if (report.fixed) {
-      result.maps[l] = identity_map(n_A);
-    } else if (n_A == 0 || n_B == 0) {
-      result.maps[l] = make_map(at::zeros({n_A, n_B}, at::kDouble), options.scaling);
-    } else {
-      const PointPair points = activations.source != nullptr
-                                   ? PointPair{activations.source->points(l), activations.target->points(l)}
-                                   : weight_points(source, target, l, result.maps, PointSides::incoming);
-      result.maps[l] = align_points(points, options, report);
-    }
-    result.classes.push_back(report);
-  }
-  return result;
+  return TransportWalk(source, target, options, activations).run();
 }
 
 }  // namespace pare

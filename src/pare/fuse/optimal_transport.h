@@ -9,6 +9,9 @@
 // Here a layer is a class of channels (fuse/network.h), so that one map serves everything that carries them, and the
 // outputs' map is the identity.
 //
+// Channels that fall into blocks (fuse/blocks.h) are matched in two steps: blocks with blocks, by the cost of what lies
+// in them, and channels inside. Where D leaves channels alike, their traces (fuse/points.h) decide.
+//
 // The same walk with another rule at step 4 gives the baselines: greedy matching (the closest pair first), Hungarian
 // (hard assignment; where widths differ the rest has no partner), identity (no alignment at all).
 #pragma once
@@ -16,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "pare/fuse/blocks.h"
 #include "pare/fuse/points.h"
 #include "pare/transport/ground_cost.h"
 
@@ -42,11 +46,13 @@ struct ClassAlignment {
   double cost = 0;   // ⟨T, D⟩
   double split = 0;  // distance from a permutation: the mass that does not follow its row's largest entry
   bool fixed = false;
+  std::string reason;     // why it is fixed
   bool converged = true;  // of sinkhorn
 };
 
 struct Alignment {
   ClassMaps maps;
+  BlockMaps blocks;
   std::vector<ClassAlignment> classes;
 };
 
@@ -58,8 +64,5 @@ struct ActivationPair {
 
 Alignment align_by_transport(const Network& source, const Network& target, const TransportFusionOptions& options,
                              const ActivationPair& activations = {});
-
-// One class: the map from points to points.
-ClassMap align_points(const PointPair& points, const TransportFusionOptions& options, ClassAlignment& report);
 
 }  // namespace pare

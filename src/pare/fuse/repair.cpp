@@ -10,23 +10,16 @@
 #include "pare/calibrate/ridge.h"
 #include "pare/exec/program.h"
 #include "pare/fuse/linear_layers.h"
+#include "pare/fuse/stepwise_run.h"
 #include "pare/passes/fold_batch_norm.h"
 
 namespace pare {
 
 namespace {
 
-constexpr int64_t kPiece = 50;          // samples run at once
 constexpr int64_t kMostPlaces = 60000;  // of a regression; more are thinned out evenly
 
 int64_t sample_count(const std::vector<at::Tensor>& samples) { return samples.empty() ? 0 : samples.front().size(0); }
-
-std::vector<at::Tensor> piece_of(const std::vector<at::Tensor>& samples, int64_t begin) {
-  std::vector<at::Tensor> piece;
-  for (const at::Tensor& sample : samples)
-    piece.push_back(sample.slice(0, begin, std::min(sample.size(0), begin + kPiece)));
-  return piece;
-}
 
 // The graph as far as it is needed for some of its values.
 Graph as_far_as(const Graph& graph, const std::vector<std::string>& values) {
@@ -45,8 +38,7 @@ void run_in_pieces(const Graph& graph, const std::vector<at::Tensor>& samples, c
   const Program program(as_far_as(graph, values));
   RunOptions options;
   options.taps = values;
-  for (int64_t begin = 0; begin < sample_count(samples); begin += kPiece) {
-    auto piece = piece_of(samples, begin);
+  for (const auto& piece : in_pieces(graph, samples)) {
     RunResult result = program.run(piece, options);
     for (size_t i = 0; i < graph.inputs.size(); ++i) result.tapped[graph.inputs[i].name] = piece[i];
     use(result.tapped);
@@ -69,10 +61,12 @@ std::set<std::string> values_before_batch_norms(const Graph& graph) {
   return values;
 }
 
-void reset_batch_norm(Graph& graph, size_t index, const std::vector<at::Tensor>& samples, ProcessGroup& ranks) {
+// The statistics of what it reads, at the place the run has come to.
+void reset_batch_norm(Graph& graph, size_t index, StepwiseRun& run, ProcessGroup& ranks) {
   const Node& node = graph.nodes[index];
+  run.advance_to(index);
   ChannelMoments statistics;
-  run_in_pieces(graph, samples, {node.inputs[0]}, [&](const TensorMap& v) { statistics.add(v.at(node.inputs[0])); });
+  for (size_t p = 0; p < run.pieces(); ++p) statistics.add(run.value(p, node.inputs[0]));
   statistics.sum_over(ranks);
   const auto dtype = graph.tensor(node.inputs[3]).scalar_type();
   graph.tensors[node.inputs[3]] = statistics.mean().to(dtype);
@@ -91,7 +85,8 @@ int64_t thinning(int64_t places, const std::vector<at::Tensor>& samples) {
 Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples, ProcessGroup& ranks) {
   const at::NoGradGuard no_grad;
   Graph result = graph;
-  for (const size_t n : batch_norms(graph)) reset_batch_norm(result, n, samples, ranks);
+  StepwiseRun run(result, samples);
+  for (const size_t n : batch_norms(graph)) reset_batch_norm(result, n, run, ranks);
   return result;
 }
 
@@ -121,13 +116,15 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
     }
   }
 
+  StepwiseRun run(result, samples);
   for (size_t n = 0; n < result.nodes.size(); ++n) {
     if (result.nodes[n].op == "BatchNormalization" && normed.contains(result.nodes[n].inputs[0]))
-      reset_batch_norm(result, n, samples, parents.ranks);
+      reset_batch_norm(result, n, run, parents.ranks);
     const auto layer = std::find_if(layers.begin(), layers.end(), [&](const LinearLayer& l) { return l.node == n; });
     if (layer == layers.end() || normed.contains(layer->output) || outputs.contains(layer->output)) continue;
     ChannelMoments own;
-    run_in_pieces(result, samples, {layer->output}, [&](const TensorMap& v) { own.add(v.at(layer->output)); });
+    run.advance_to(n);
+    for (size_t p = 0; p < run.pieces(); ++p) own.add(run.next_output(p));
     own.sum_over(parents.ranks);
     const at::Tensor found = own.deviation();
     const at::Tensor scale = at::where(found > 0, deviation[layer->output] / found, at::ones_like(found));
@@ -184,13 +181,13 @@ Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::
       ++p;
     });
   }
+  StepwiseRun run(result, samples);
   for (size_t l = 0; l < layers.size(); ++l) {
     const LinearLayer& layer = layers[l];
     CrossMoments moments;
-    size_t p = 0;
-    run_in_pieces(result, samples, {layer.input}, [&](const TensorMap& v) {
-      moments.add(input_rows(result, layer, v.at(layer.input), strides[l]), Z[l][p++]);
-    });
+    run.advance_to(layer.node);
+    for (size_t p = 0; p < run.pieces(); ++p)
+      moments.add(input_rows(result, layer, run.value(p, layer.input), strides[l]), Z[l][p]);
     moments.sum_over(parents.ranks);
     const at::Tensor W = weight_matrix(result, layer).to(at::kDouble);
     // Moments about zero, with a one appended to every input where the layer has a bias.

@@ -4,7 +4,8 @@
 //   max over P of ⟨W_B(l), P W_A(l) P_{l−1}ᵀ⟩ + ⟨W_B(l+1)ᵀ, P W_A(l+1)ᵀ P_{l+1}ᵀ⟩,
 //
 // is an assignment whose gain sums incoming and outgoing weights. Layers come in random order until none changes. Where
-// widths differ the step is an exact transport of the squared distances of incoming and outgoing weights.
+// widths differ the step is an exact transport of the squared distances of incoming and outgoing weights. Channels in
+// blocks are matched inside them, and blocks (fuse/blocks.h) in a step of their own after every sweep.
 //
 // Merging many: every network in turn is matched to the mean of all others as they are aligned, until none changes.
 #pragma once

@@ -48,5 +48,8 @@ void labels_none(LabelContext& context);
 // labels: ids along `axes` are frozen (the operator mixes what lies along them), others go on to output 0, whose shape
 // must be that of input 0.
 void labels_mixed_along(LabelContext& context, const std::vector<int64_t>& axes);
+// labels: the same where the operator does to all that lies along `axes` alike, whatever its order (a softmax): for an
+// exchange the ids along them go on and are kept.
+void labels_alike_along(LabelContext& context, const std::vector<int64_t>& axes);
 
 }  // namespace pare

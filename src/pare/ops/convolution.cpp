@@ -94,8 +94,24 @@ void label_bias(LabelContext& context, const std::vector<int64_t>& ids, SlotRole
   context.freeze(ids, fmt::format("the bias of {} is computed", describe(context.node)));
 }
 
-// Depthwise layers pass channels through (with a multiplier each input channel makes several outputs); grouped ones
-// unite equal places across the groups, so that all groups stay equally wide.
+// For an exchange: what a group reads and makes moves together. The axis of the weight that holds a group's share of
+// the channels has a list for each group.
+void label_group_blocks(LabelContext& context, const std::vector<int64_t>& in, const std::vector<int64_t>& out,
+                        int64_t groups) {
+  const auto part = [&](const std::vector<int64_t>& ids, int64_t g) {
+    const auto width = static_cast<int64_t>(ids.size()) / groups;
+    return std::vector<int64_t>(ids.begin() + g * width, ids.begin() + (g + 1) * width);
+  };
+  for (int64_t g = 0; g < groups; ++g) {
+    auto ids = part(in, g);
+    const auto made = part(out, g);
+    ids.insert(ids.end(), made.begin(), made.end());
+    context.block(std::move(ids));
+  }
+}
+
+// Depthwise layers pass channels through (with a multiplier each input channel makes several outputs). For a removal
+// grouped ones unite equal places across the groups, so that all groups stay equally wide.
 void labels_conv(LabelContext& context) {
   if (!context.is_parameter(1))
     return context.freeze_inputs(fmt::format("the weight of {} is computed", describe(context.node)));
@@ -103,7 +119,8 @@ void labels_conv(LabelContext& context) {
   const int64_t outputs = context.outputs[0].dims[1];
   const auto in = context.along(0, 1);
   const auto inputs = static_cast<int64_t>(in.size());
-  if (groups > 1 && groups == inputs) {
+  const bool exchange = context.use() == ChannelUse::exchange;
+  if (groups > 1 && groups == inputs && (!exchange || outputs == inputs)) {
     std::vector<int64_t> out;
     for (const int64_t id : in) out.insert(out.end(), static_cast<size_t>(outputs / inputs), id);
     context.slot(1, 0, out, SlotRole::pass);
@@ -111,11 +128,14 @@ void labels_conv(LabelContext& context) {
     return context.set(0, out, 1);
   }
   const auto out = context.make(outputs);
-  if (groups > 1) {
-    unite_across_groups(context, in, groups);
-    unite_across_groups(context, out, groups);
+  if (groups > 1 && exchange) {
+    label_group_blocks(context, in, out, groups);
+    context.slot(1, 1, in, SlotRole::consumer, groups);
+  } else {
+    if (groups > 1) unite_across_groups(context, in, groups);
+    if (groups > 1) unite_across_groups(context, out, groups);
+    context.slot(1, 1, {in.begin(), in.begin() + inputs / groups}, SlotRole::consumer);
   }
-  context.slot(1, 1, {in.begin(), in.begin() + inputs / groups}, SlotRole::consumer);
   context.slot(1, 0, out, SlotRole::producer);
   label_bias(context, out, SlotRole::producer);
   context.set(0, out, 1);
@@ -221,12 +241,15 @@ void labels_conv_transpose(LabelContext& context) {
     return context.set(0, in, 1);
   }
   const auto out = context.make(outputs);
-  if (groups > 1) {
-    unite_across_groups(context, in, groups);
-    unite_across_groups(context, out, groups);
-  }
   context.slot(1, 0, in, SlotRole::consumer);
-  context.slot(1, 1, {out.begin(), out.begin() + outputs / groups}, SlotRole::producer);
+  if (groups > 1 && context.use() == ChannelUse::exchange) {
+    label_group_blocks(context, in, out, groups);
+    context.slot(1, 1, out, SlotRole::producer, groups);
+  } else {
+    if (groups > 1) unite_across_groups(context, in, groups);
+    if (groups > 1) unite_across_groups(context, out, groups);
+    context.slot(1, 1, {out.begin(), out.begin() + outputs / groups}, SlotRole::producer);
+  }
   label_bias(context, out, SlotRole::producer);
   context.set(0, out, 1);
 }

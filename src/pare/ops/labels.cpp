@@ -2,14 +2,27 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace pare {
+
+namespace {
+
+// Values whose ids vary over many places name the same pairs again and again, one soon after the other.
+void remember_link(std::vector<ChannelLink>& links, const ChannelLink& link) {
+  if (link.a == link.b || link.a == kUnlabelled || link.b == kUnlabelled) return;
+  const auto recent = links.end() - std::min<int64_t>(64, static_cast<int64_t>(links.size()));
+  if (std::find(recent, links.end(), link) == links.end()) links.push_back(link);
+}
+
+}  // namespace
 
 int64_t ChannelSets::make(int64_t count, size_t origin) {
   const int64_t first = size();
   for (int64_t i = 0; i < count; ++i) {
     parent_.push_back(first + i);
     origin_.push_back(origin);
-    reason_.emplace_back();
+    bond_.emplace_back();
   }
   return first;
 }
@@ -25,31 +38,41 @@ int64_t ChannelSets::find(int64_t id) const {
 }
 
 bool ChannelSets::unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled) {
+  if (use_ == ChannelUse::exchange) remember_link(links_, {node_, a, b});
   a = find(a);
   b = find(b);
   if (a == b) return false;
   if (a == kUnlabelled || b == kUnlabelled) return freeze(std::max(a, b), reason_if_unlabelled);
   if (b < a) std::swap(a, b);  // the oldest id represents the set
   parent_[static_cast<size_t>(b)] = a;
-  auto& reason = reason_[static_cast<size_t>(a)];
-  if (reason.empty()) reason = reason_[static_cast<size_t>(b)];
+  const Bond bond = bond_[static_cast<size_t>(b)];
+  if (!bond.reason.empty()) bind(a, bond.reason, bond.fixed);
   return true;
 }
 
-bool ChannelSets::freeze(int64_t id, const std::string& why) {
+// The first reason stays, but that of what may not move goes before that of what may.
+bool ChannelSets::bind(int64_t id, const std::string& reason, bool fixed) {
   id = find(id);
   if (id == kUnlabelled) return false;
-  auto& reason = reason_[static_cast<size_t>(id)];
-  if (!reason.empty()) return false;
-  reason = why;
+  Bond& bond = bond_[static_cast<size_t>(id)];
+  if (!bond.reason.empty() && (bond.fixed || !fixed)) return false;
+  bond = {reason, fixed};
   return true;
 }
+
+bool ChannelSets::freeze(int64_t id, const std::string& reason) { return bind(id, reason, true); }
+
+bool ChannelSets::keep(int64_t id, const std::string& reason) { return bind(id, reason, use_ == ChannelUse::removal); }
+
+void ChannelSets::block(std::vector<int64_t> ids) { blocks_.push_back({node_, std::move(ids)}); }
 
 bool ChannelSets::frozen(int64_t id) const { return id == kUnlabelled || !reason(id).empty(); }
 
+bool ChannelSets::fixed(int64_t id) const { return id == kUnlabelled || bond_[static_cast<size_t>(find(id))].fixed; }
+
 const std::string& ChannelSets::reason(int64_t id) const {
   static const std::string none;
-  return id == kUnlabelled ? none : reason_[static_cast<size_t>(find(id))];
+  return id == kUnlabelled ? none : bond_[static_cast<size_t>(find(id))].reason;
 }
 
 at::Tensor compress_ids(const at::Tensor& ids) {
@@ -110,8 +133,8 @@ void LabelContext::set(size_t out, const at::Tensor& ids) {
   if (out < outputs.size()) out_ids[out] = compress_ids(ids);
 }
 
-void LabelContext::slot(size_t input, int64_t axis, const std::vector<int64_t>& ids, SlotRole role) {
-  slots_.push_back({node.inputs[input], axis, ids, role, index_, input});
+void LabelContext::slot(size_t input, int64_t axis, const std::vector<int64_t>& ids, SlotRole role, int64_t parts) {
+  slots_.push_back({node.inputs[input], axis, ids, role, index_, input, parts, {}});
 }
 
 void LabelContext::unite(std::span<const int64_t> a, std::span<const int64_t> b, const std::string& reason) {
@@ -134,6 +157,12 @@ void LabelContext::freeze(const at::Tensor& ids, const std::string& reason) {
   if (!ids.defined()) return;
   const at::Tensor flat = ids.contiguous();
   freeze(std::span(flat.data_ptr<int64_t>(), static_cast<size_t>(flat.numel())), reason);
+}
+
+void LabelContext::keep(const at::Tensor& ids, const std::string& reason) {
+  if (!ids.defined()) return;
+  const at::Tensor flat = ids.contiguous();
+  for (int64_t i = 0; i < flat.numel(); ++i) sets_.keep(flat.data_ptr<int64_t>()[i], reason);
 }
 
 void LabelContext::freeze_inputs(const std::string& reason) {

@@ -142,6 +142,53 @@ Tensor ids_per_batch(LabelContext& context, size_t input, const std::string& rea
   return first;
 }
 
+// The only batch axis along which both operands carry channels, −1 where heads are not as simple as that.
+int64_t head_axis(const LabelContext& context) {
+  const Tensor& a = context.ids(0);
+  const Tensor& b = context.ids(1);
+  int64_t axis = -1;
+  for (int64_t k = 0; k < std::max(a.dim(), b.dim()) - 2; ++k) {
+    if (!varies(a, k) && !varies(b, k)) continue;
+    if (axis >= 0 || a.dim() != b.dim() || !varies(a, k) || !varies(b, k)) return -1;
+    axis = k;
+  }
+  return axis;
+}
+
+std::vector<int64_t> listed(const Tensor& ids) {
+  const Tensor flat = ids.contiguous();
+  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
+}
+
+// Heads in an exchange: what meets in a head moves with it, and inside it channels along the summed axis are united
+// pairwise. A product that leaves no channels but the heads (scores) gets an id for each.
+void labels_heads(LabelContext& context, int64_t axis, const std::string& reason) {
+  const Tensor& a = context.ids(0);
+  const Tensor& b = context.ids(1);
+  const int64_t heads = a.size(axis);
+  const auto matrix_dims = [](const TensorType& type) { return Shape(type.dims.end() - 2, type.dims.end()); };
+  const auto head = [&](const Tensor& ids, int64_t h) {
+    return ids.select(axis, h).reshape({ids.size(-2), ids.size(-1)});
+  };
+  const bool inner = varies(a, -1) || varies(b, -2);
+  const bool rows = !inner && varies(a, -2);
+  const bool columns = !inner && varies(b, -1);
+  if (rows && columns) context.freeze(b, fmt::format("{} crosses two kinds of channels", describe(context.node)));
+  const auto scores = inner ? context.make(heads) : std::vector<int64_t>{};
+  for (int64_t h = 0; h < heads; ++h) {
+    if (inner)
+      context.unite(context.along(head(a, h), matrix_dims(context.inputs[0]), 1),
+                    context.along(head(b, h), matrix_dims(context.inputs[1]), 0), reason);
+    auto ids = listed(head(a, h));
+    const auto others = listed(head(b, h));
+    ids.insert(ids.end(), others.begin(), others.end());
+    if (inner) ids.push_back(scores[static_cast<size_t>(h)]);
+    context.block(std::move(ids));
+  }
+  if (inner) return context.set(0, scores, axis);
+  context.set(0, columns && !rows ? b : a);
+}
+
 // A · B of two computed values. Where batch axes carry channels (heads), a head lives or dies as a whole; otherwise the
 // channels along the summed axis are united pairwise and those along the outer axes go on.
 void labels_product(LabelContext& context) {
@@ -154,6 +201,8 @@ void labels_product(LabelContext& context) {
   if (rank_a < 2 || rank_b < 2) return context.freeze_inputs(reason);
   if (varies_in_batch(a) || varies_in_batch(b)) {
     if (!a.defined() || !b.defined()) return context.freeze_inputs(reason);
+    if (context.use() == ChannelUse::exchange)
+      if (const int64_t axis = head_axis(context); axis >= 0) return labels_heads(context, axis, reason);
     const Tensor heads_a = ids_per_batch(context, 0, reason);
     const Tensor heads_b = ids_per_batch(context, 1, reason);
     context.unite(heads_a, heads_b, reason);

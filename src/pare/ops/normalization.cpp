@@ -149,8 +149,37 @@ std::vector<TensorType> infer_layer_norm(const InferContext& context) {
   return {context.in(0), statistics, statistics};
 }
 
+// The only one of `axes` along which the ids of input 0 vary; −1: none or several.
+int64_t channel_axis_among(LabelContext& context, const std::vector<int64_t>& axes) {
+  int64_t found = -1;
+  for (const int64_t axis : axes) {
+    if (!context.ids(0).defined() || context.ids(0).size(axis) == 1) continue;
+    if (found >= 0) return -1;
+    found = axis;
+  }
+  return found;
+}
+
+bool has_computed_parameters(const LabelContext& context) {
+  for (size_t i = 1; i < context.inputs.size(); ++i)
+    if (context.has(i) && !context.is_parameter(i)) return true;
+  return false;
+}
+
+// Statistics over all channels are the same in any order, and every channel has its own scale and shift.
 void labels_layer_norm(LabelContext& context) {
-  labels_mixed_along(context, trailing_axes(context.node, context.inputs[0].rank()));
+  const auto axes = trailing_axes(context.node, context.inputs[0].rank());
+  const int64_t axis = channel_axis_among(context, axes);
+  if (context.use() == ChannelUse::removal || axis < 0 || has_computed_parameters(context))
+    return labels_mixed_along(context, axes);
+  const auto ids = context.along(0, axis);
+  context.keep(context.ids(0), fmt::format("{} mixes all channels", describe(context.node)));
+  for (size_t i = 1; i < context.inputs.size(); ++i) {
+    const int64_t own = axis - (context.inputs[0].rank() - context.inputs[i].rank());
+    if (context.has(i) && own >= 0 && context.inputs[i].dims[static_cast<size_t>(own)] > 1)
+      context.slot(i, own, ids, SlotRole::pass);
+  }
+  context.set(0, ids, axis);
 }
 
 // `per_group`: scale and bias have one value per group (opset 18) instead of one per channel.
@@ -173,6 +202,26 @@ Tensors group_norm(const EvalContext& context) {
 }
 
 void labels_channels_mixed(LabelContext& context) { labels_mixed_along(context, {1}); }
+
+// For an exchange the channels of a group are a block. Scales and shifts of whole groups are indexed by ids of their
+// own.
+void labels_group_norm(LabelContext& context) {
+  if (context.use() == ChannelUse::removal || !context.ids(0).defined() || has_computed_parameters(context))
+    return labels_channels_mixed(context);
+  const auto ids = context.along(0, 1);
+  const int64_t groups = context.node.integer("num_groups", 1);
+  const bool per_group = context.node.integer("per_group", 0) != 0;
+  const auto width = static_cast<int64_t>(ids.size()) / groups;
+  const auto group_ids = per_group ? context.make(groups) : std::vector<int64_t>{};
+  for (int64_t g = 0; g < groups; ++g) {
+    std::vector<int64_t> together(ids.begin() + g * width, ids.begin() + (g + 1) * width);
+    if (per_group) together.push_back(group_ids[static_cast<size_t>(g)]);
+    context.block(std::move(together));
+  }
+  context.keep(context.ids(0), fmt::format("{} mixes all channels", describe(context.node)));
+  for (const size_t i : {1, 2}) context.slot(i, 0, per_group ? group_ids : ids, SlotRole::pass);
+  context.set(0, ids, 1);
+}
 
 // y = x / (bias + alpha/size · Σ x²)^beta over `size` neighbouring channels.
 Tensors lrn(const EvalContext& context) {
@@ -199,7 +248,7 @@ Tensors mean_variance(const EvalContext& context) {
 }
 
 void labels_mean_variance(LabelContext& context) {
-  labels_mixed_along(context,
+  labels_alike_along(context,
                      normalized_axes(context.node.integers("axes", {0, 2, 3}), context.inputs[0].rank(), context.node));
 }
 
@@ -212,7 +261,9 @@ Tensors lp_norm(const EvalContext& context) {
 }
 
 void labels_lp_norm(LabelContext& context) {
-  labels_same(context);  // removed channels count as zeros in the norm
+  if (context.use() == ChannelUse::removal) return labels_same(context);  // removed channels count as zeros in the norm
+  const int64_t rank = context.inputs[0].rank();
+  labels_alike_along(context, {normalized_axis(context.node.integer("axis", -1), rank, context.node)});
 }
 
 Cost cost_normalize(const CostContext& context) { return {.flops = 4 * context.outputs[0].count()}; }
@@ -249,7 +300,7 @@ constexpr OpDef kOps[] = {
      .evaluate = group_norm,
      .infer = infer_same,
      .cost = cost_normalize,
-     .labels = labels_channels_mixed},
+     .labels = labels_group_norm},
     {.type = "LRN",
      .min_inputs = 1,
      .max_inputs = 1,

@@ -119,8 +119,11 @@ void labels(LabelContext& context) {
   int64_t reduced = 1;
   for (const int64_t axis : *axes) reduced *= ids.size(axis);
   if (reduced > 1) {
-    if (!zeros_do_not_count || reduced != ids.numel())
-      context.freeze(ids, fmt::format("{} reduces over it", describe(context.node)));
+    const std::string reason = fmt::format("{} reduces over it", describe(context.node));
+    if (reduced != ids.numel())
+      context.freeze(ids, reason);
+    else if (!zeros_do_not_count)
+      context.keep(ids, reason);
     return;
   }
   Tensor result = ids;

@@ -137,7 +137,7 @@ void labels_slice(LabelContext& context) {
   const EvalContext as_eval{.node = context.node, .inputs = operands};
   for (const auto& range : slicing::ranges_of(as_eval, context.inputs[0].dims))
     if (range.step != 1 && context.ids(0).size(range.axis) > 1)
-      context.freeze(context.ids(0), fmt::format("{} takes every {}th channel", describe(context.node), range.step));
+      context.keep(context.ids(0), fmt::format("{} takes every {}th channel", describe(context.node), range.step));
 }
 
 void rewrite_slice(RewriteContext& context) {

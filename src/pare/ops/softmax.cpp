@@ -54,6 +54,8 @@ std::vector<TensorType> infer(const InferContext& context) {
 // An exponential, a sum and a division for each element.
 Cost cost(const CostContext& context) { return {.flops = 3 * context.outputs[0].count()}; }
 
+// Which of several largest entries is the first depends on their order.
+template <bool in_any_order>
 void labels(LabelContext& context) {
   const int64_t rank = context.inputs[0].rank();
   if (rank == 0) return labels_same(context);
@@ -63,10 +65,10 @@ void labels(LabelContext& context) {
     axes.clear();
     for (int64_t i = first; i < rank; ++i) axes.push_back(i);
   }
-  labels_mixed_along(context, axes);
+  in_any_order ? labels_alike_along(context, axes) : labels_mixed_along(context, axes);
 }
 
-template <Tensor (*function)(const Tensor&, int64_t)>
+template <Tensor (*function)(const Tensor&, int64_t), bool in_any_order = true>
 constexpr OpDef op(std::string_view type) {
   return {.type = type,
           .since = 13,
@@ -75,10 +77,10 @@ constexpr OpDef op(std::string_view type) {
           .evaluate = evaluate<function>,
           .infer = infer,
           .cost = cost,
-          .labels = labels};
+          .labels = labels<in_any_order>};
 }
 
-constexpr OpDef kOps[] = {op<soft>("Softmax"), op<log_soft>("LogSoftmax"), op<hard>("Hardmax")};
+constexpr OpDef kOps[] = {op<soft>("Softmax"), op<log_soft>("LogSoftmax"), op<hard, false>("Hardmax")};
 
 }  // namespace softmax
 }  // namespace

@@ -17,7 +17,11 @@ namespace {
 
 std::vector<at::Tensor> training_samples(const FuseRunOptions& options, const Graph& model) {
   if (options.samples < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more, found {}", options.samples);
-  if (options.data.data.empty() || options.samples == 0) return {};
+  if (options.samples == 0) return {};
+  const bool looked_at = options.fuse.align == "activations" || options.fuse.repair != "none";
+  if (options.samples != FuseRunOptions{}.samples && (!looked_at || options.data.data.empty()))
+    throw Error(ErrorKind::usage, "--samples", "only --align activations and --repair look at samples, and of --data");
+  if (options.data.data.empty() || !looked_at) return {};
   DataChoice choice = options.data;
   choice.split = "train";
   choice.limit = options.samples;
