@@ -4,6 +4,9 @@
 // axes on which the ids do not vary: [1, C, 1, 1] for the output of a convolution. Operators propagate ids forward;
 // pure data movement is executed on the ids themselves. Ids that must go together are united (union-find); ids that
 // must stay are frozen with a reason. The id kUnlabelled marks a place that can never be removed.
+//
+// A graph in a small file can ask for more ids than any memory holds: then a rule throws OutOfMemory, and the analysis
+// freezes what the node reads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -78,7 +78,8 @@ constexpr OpDef op(std::string_view type) {
           .labels = labels};
 }
 
-constexpr OpDef kOps[] = {op<soft>("Softmax"), op<log_soft>("LogSoftmax"), op<hard>("Hardmax")};
+constexpr OpDef kOps[] = {op<soft>("Softmax").taking("axis"), op<log_soft>("LogSoftmax").taking("axis"),
+                          op<hard>("Hardmax").taking("axis")};
 
 }  // namespace softmax
 }  // namespace
