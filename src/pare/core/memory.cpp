@@ -98,7 +98,7 @@ uint64_t memory_left() {
 uint64_t default_memory_limit() {
   const auto machine =
       static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  return std::min(machine, container_memory()) / 4 * 3;
+  return std::min(machine / 4 * 3, container_memory() / 32 * 31);
 }
 
 MemoryScope::MemoryScope(uint64_t bytes) : outer_(most_made) {

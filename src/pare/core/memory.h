@@ -28,7 +28,7 @@ std::string bytes_text(uint64_t bytes);
 void set_memory_limit(uint64_t bytes);
 // What this thread may still take; a very large number where nothing limits it.
 uint64_t memory_left();
-// Three quarters of the memory of the machine, or of the container that the process is in.
+// Three quarters of the memory of the machine; in a container with less, nearly all that it has.
 uint64_t default_memory_limit();
 
 // While it lives, tensors that this thread makes may take `bytes` more than what it holds. Scopes may be nested.
