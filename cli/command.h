@@ -22,6 +22,7 @@ struct CommonOptions {
   bool json = false;
   int64_t threads = 0;  // 0: all cores
   int64_t seed = 0;
+  double max_memory = 0;  // GB
   std::string log;
   bool quiet = false;
   bool verbose = false;
@@ -60,17 +61,17 @@ class Session {
   // Results for people, on stdout; nothing with --json.
   template <typename... Args>
   void print(fmt::format_string<Args...> format, Args&&... args) const {
-    if (!common.json && ranks.main()) fmt::print(format, std::forward<Args>(args)...);
+    if (!common.json && ranks.main()) show_formatted(stdout, format, std::forward<Args>(args)...);
   }
   // Narration, on stderr; nothing with -q.
   template <typename... Args>
   void say(fmt::format_string<Args...> format, Args&&... args) const {
-    if (!common.quiet && ranks.main()) fmt::print(stderr, format, std::forward<Args>(args)...);
+    if (!common.quiet && ranks.main()) show_formatted(stderr, format, std::forward<Args>(args)...);
   }
   // Detail, on stderr, with -v.
   template <typename... Args>
   void detail(fmt::format_string<Args...> format, Args&&... args) const {
-    if (common.verbose && ranks.main()) fmt::print(stderr, format, std::forward<Args>(args)...);
+    if (common.verbose && ranks.main()) show_formatted(stderr, format, std::forward<Args>(args)...);
   }
   // One event of --log FILE.jsonl.
   void log(const nlohmann::json& event) const;

@@ -20,7 +20,17 @@ size_t columns(const std::string& text) {
 
 }  // namespace
 
-std::string Table::text() const {
+void show(std::FILE* to, std::string_view text) {
+  const std::string shown = escape_controls(text, LineEnds::keep);
+  std::fwrite(shown.data(), 1, shown.size(), to);
+}
+
+void Table::add(std::vector<std::string> row) {
+  for (auto& cell : row) cell = escape_controls(cell);
+  rows_.push_back(std::move(row));
+}
+
+Lines Table::text() const {
   std::vector<size_t> widths;
   for (const auto& row : rows_)
     for (size_t i = 0; i < row.size(); ++i) {
@@ -46,11 +56,11 @@ std::string Table::text() const {
       text += std::string(total, '-') + "\n";
     }
   }
-  return text;
+  return {text};
 }
 
 Progress::Progress(std::string what, Verbosity verbosity)
-    : what_(std::move(what)),
+    : what_(escape_controls(what)),
       enabled_(verbosity != Verbosity::quiet && isatty(STDERR_FILENO) != 0),
       start_(std::chrono::steady_clock::now()),
       last_(start_) {}
@@ -70,7 +80,7 @@ void Progress::update(int64_t done, int64_t all, const std::function<std::string
   shown_ = true;
   const auto filled = static_cast<size_t>(30 * done / all);
   fmt::print(stderr, "\r{} [{}{}] {}/{}{}{}  {:.0f} s left\033[K", what_, std::string(filled, '#'),
-             std::string(30 - filled, '.'), done, all, note ? "  " : "", note ? note() : "",
+             std::string(30 - filled, '.'), done, all, note ? "  " : "", note ? escape_controls(note()) : "",
              elapsed / static_cast<double>(done) * static_cast<double>(all - done));
   std::fflush(stderr);
 }

@@ -1,22 +1,51 @@
 // What a command says: results on stdout, narration and progress on stderr.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
+
+#include "pare/core/text.h"
 
 namespace pare::cli {
 
 enum class Verbosity { quiet, normal, verbose };
 
+// Text of several lines, made of parts that are fit to be shown. Any other text is one part of a line: what would break
+// the line is escaped.
+struct Lines {
+  std::string text;
+};
+
+// The only way to the terminal: text from files may hold what steers it (core/text.h), and leaves here escaped.
+void show(std::FILE* to, std::string_view text);
+
+// The same for a format and its arguments, each of them one part of a line.
+template <typename... Args>
+void show_formatted(std::FILE* to, fmt::format_string<Args...> format, Args&&... args) {
+  const auto fit = []<typename T>(const T& argument) -> decltype(auto) {
+    if constexpr (std::is_convertible_v<const T&, std::string_view>)
+      return escape_controls(argument);
+    else
+      return (argument);
+  };
+  const auto formatted = [&](const auto&... shown) { return fmt::vformat(format, fmt::make_format_args(shown...)); };
+  show(to, formatted(fit(args)...));
+}
+
 // Rows of text with a heading; numbers are right-aligned.
 class Table {
  public:
   explicit Table(std::vector<std::string> heading) : rows_{std::move(heading)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  std::string text() const;
+  void add(std::vector<std::string> row);
+  Lines text() const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
@@ -44,3 +73,11 @@ class Progress {
 std::string with_commas(int64_t number);
 
 }  // namespace pare::cli
+
+template <>
+struct fmt::formatter<pare::cli::Lines> : fmt::formatter<fmt::string_view> {
+  template <typename Context>
+  auto format(const pare::cli::Lines& lines, Context& context) const {
+    return fmt::formatter<fmt::string_view>::format(lines.text, context);
+  }
+};

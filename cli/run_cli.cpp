@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <span>
+#include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "command.h"
@@ -16,6 +19,7 @@
 #include "machine.h"
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
+#include "pare/core/memory.h"
 #include "pare/core/toml.h"
 #include "pare/zoo/nearest.h"
 #include "record.h"
@@ -26,6 +30,7 @@ void CommonOptions::describe(OptionVisitor& options) {
   options.field("json", json, "print one JSON document instead of tables");
   options.field("threads", threads, "threads to compute with (0: all cores)");
   options.field("seed", seed, "same seed, same machine, same result");
+  options.field("max-memory", max_memory, "GB that tensors may take (0: three quarters of the machine's memory)");
   options.field("log", log, "append events to FILE.jsonl, one a line");
   describe_narration(options);
   options.field("force", force, "overwrite existing files");
@@ -106,6 +111,10 @@ void prepare_computing(const CommonOptions& common, const RankPlace& place) {
   // again page by page.
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  if (!(common.max_memory >= 0 && common.max_memory < 1e9))
+    throw Error(ErrorKind::usage, "--max-memory", "expected 0 or more GB, found {}", common.max_memory);
+  set_memory_limit(common.max_memory > 0 ? static_cast<uint64_t>(std::max(common.max_memory * 1e9, 1.0))
+                                         : default_memory_limit() / static_cast<uint64_t>(place.local_size));
   at::manual_seed(static_cast<uint64_t>(common.seed));
 }
 
@@ -119,7 +128,7 @@ int run_command(Command& command, CommonOptions common, const std::vector<std::s
     nlohmann::json effective = writer.json();
     effective["seed"] = common.seed;
     effective["threads"] = common.threads;
-    fmt::print("{}", to_toml(effective));
+    show(stdout, to_toml(effective));
     flush_stdout();
     return 0;
   }
@@ -153,7 +162,7 @@ int run_command(Command& command, CommonOptions common, const std::vector<std::s
   if (session.trained_on_all()) result["split"] = "all";
   if (recorded) write_record(session, words, clock, result);
   session.log({{"event", "result"}, {"command", command.name()}, {"result", result}});
-  if (common.json) fmt::print("{}\n", json_text(result, 2));
+  if (common.json) show(stdout, json_text(result, 2) + "\n");
   flush_stdout();
   return 0;
 }
@@ -205,7 +214,7 @@ int parse_and_run(int argc, char** argv) {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForVersion&) {
-    fmt::print("{}", version_text());
+    show(stdout, version_text());
     flush_stdout();
     return 0;
   } catch (const CLI::Success& help) {
@@ -213,7 +222,9 @@ int parse_and_run(int argc, char** argv) {
     flush_stdout();
     return 0;
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    std::ostringstream out;
+    app.exit(error, out, out);
+    show(stderr, out.str());
     return 2;
   }
   if (chosen != nullptr && app.got_subcommand(std::string(chosen->name()))) {
@@ -230,22 +241,44 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
+namespace {
+
+// What a library said is for those who ask for detail.
+std::string unforeseen(std::span<char*> words, std::string_view said) {
+  const auto detailed = [](std::string_view word) { return word == "-v" || word == "--verbose"; };
+  const bool tell = std::any_of(words.begin(), words.end(), detailed);
+  return fmt::format("failed in a way that no check foresaw{}{}", tell ? ": " : "; -v shows what a library said of it",
+                     tell ? said : "");
+}
+
+int fail(std::string_view message, ErrorKind kind = ErrorKind::failed) {
+  const bool memory = kind == ErrorKind::memory;
+  show(stderr,
+       fmt::format("pare: {}{}\n", escape_controls(message), memory ? " (--max-memory GB sets the limit)" : ""));
+  return exit_code(kind);
+}
+
+}  // namespace
+
 int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
   handle_interrupts();
+  const std::span words(argv, static_cast<size_t>(argc));
   try {
     return parse_and_run(argc, argv);
   } catch (const Error& error) {
-    fmt::print(stderr, "pare: {}\n", error.what());
-    return exit_code(error.kind());
+    return fail(error.what(), error.kind());
+  } catch (const OutOfMemory& refused) {
+    return fail("a tensor " + to_string(refused), ErrorKind::memory);
   } catch (const c10::Error& error) {
-    fmt::print(stderr, "pare: {}\n", error.what_without_backtrace());
+    return fail(unforeseen(words, error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "pare: out of memory\n");
+    return fail("there is not enough memory");
+  } catch (const std::length_error&) {
+    return fail("something would be larger than any memory");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "pare: {}\n", error.what());
+    return fail(unforeseen(words, error.what()));
   }
-  return 1;
 }
 
 }  // namespace pare::cli

@@ -129,7 +129,7 @@ class Completions : public Command {
       script = markdown_reference();
     else
       throw Error(ErrorKind::usage, "completions", "expected bash, zsh, fish, man or markdown, found '{}'", shell_);
-    session.print("{}", script);
+    session.print("{}", Lines{script});
     return {{"shell", shell_}, {"script", script}};
   }
 

@@ -63,8 +63,6 @@ class Diff : public Command {
       return compare_models(a, b, samples, {});
     } catch (const Error& error) {
       problem = error.what();  // other inputs, or an operator that cannot be run: the graphs can still be compared
-    } catch (const c10::Error& error) {
-      problem = error.what_without_backtrace();
     }
     return {};
   }

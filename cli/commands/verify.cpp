@@ -55,7 +55,7 @@ class Verify : public Command {
     session.print("{}", table.text());
     nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
     if (failure.empty()) return result;
-    if (session.common.json) fmt::print("{}\n", json_text(result, 2));
+    if (session.common.json) show(stdout, json_text(result, 2) + "\n");
     session.found = std::move(result);
     throw Error(ErrorKind::verification, models_.back(), failure);
   }

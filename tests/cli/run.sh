@@ -724,6 +724,10 @@ done
 exits "launch: one rank prints the configuration" 0 launch -q -n 2 train --arch lenet-5 --data scenes:scenes -o none.onnx --print-config --seed 5
 check "launch: one rank prints the configuration: once" "$(grep seed stdout)" test "$(grep -cx 'seed = 5' stdout)" -eq 1
 
+# --- hostile files ----------------------------------------------------------------------------------------------------
+# shellcheck source=tests/cli/hostile.sh
+source "$root/tests/cli/hostile.sh"
+
 # --- terminals and pipes ----------------------------------------------------------------------------------------------
 NO_COLOR=1 run inspect "$models/mlp.onnx"
 check "NO_COLOR: no escape sequences" "there are" bash -c "! grep -q $'\033' stdout stderr"

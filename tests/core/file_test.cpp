@@ -1,6 +1,8 @@
 #include "pare/core/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <ostream>
@@ -22,6 +24,17 @@ TEST(Sha256, MatchesThePublishedExamples) {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(sha256(as_bytes(std::string(1000000, 'a'))),
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+// Opening a pipe that nobody writes into would wait for ever: the alarm ends the test program first.
+TEST(MappedFile, IsARegularFile) {
+  const auto pipe = std::filesystem::path(testing::TempDir()) / fmt::format("pare_pipe_{}", ::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  ::alarm(30);
+  for (const auto& path : {pipe, std::filesystem::path("/dev/null"), std::filesystem::path(testing::TempDir())})
+    EXPECT_THROW(MappedFile::open(path), Error) << path;
+  ::alarm(0);
+  std::filesystem::remove(pipe);
 }
 
 TEST(WriteFileAtomically, LeavesTheOldFileWhenTheWriterThrows) {

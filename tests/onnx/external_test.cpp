@@ -1,5 +1,7 @@
 // Tensor data in files beside the model.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -79,6 +81,22 @@ TEST_F(ExternalData, MayNotLeaveTheDirectory) {
   EXPECT_EQ(failure(""), ErrorKind::format);
   EXPECT_EQ(failure("."), ErrorKind::format);
   EXPECT_EQ(failure("absent.bin"), ErrorKind::file);
+}
+
+// A pipe that nobody writes into would be waited for: within seconds, or the alarm ends the test program.
+TEST_F(ExternalData, IsARegularFile) {
+  ASSERT_EQ(::mkfifo((directory / "model" / "pipe.bin").c_str(), 0600), 0);
+  fs::create_directory(directory / "model" / "folder.bin");
+  ::alarm(30);
+  EXPECT_EQ(failure("pipe.bin"), ErrorKind::file);
+  EXPECT_EQ(failure("folder.bin"), ErrorKind::file);
+  fs::create_symlink("/dev/zero", directory / "model" / "device.bin");
+  EXPECT_EQ(failure("device.bin"), ErrorKind::format);  // outside
+  const fs::path model = directory / "model" / "pipe.onnx";
+  ASSERT_EQ(::mkfifo(model.c_str(), 0600), 0);
+  EXPECT_THROW(read_onnx(model), Error);
+  EXPECT_THROW(read_tensor_pb(model), Error);
+  ::alarm(0);
 }
 
 TEST_F(ExternalData, MustBeThere) {

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "pare/core/error.h"
+#include "pare/core/memory.h"
+
 namespace pare {
 
 namespace {
@@ -71,6 +74,8 @@ class ChannelAnalysis {
     const Node& node = graph_.nodes[index];
     const OpDef* op = find_op(node);
     if (op == nullptr) return freeze_inputs(node, fmt::format("pare has no rule for {}", describe(node)));
+    if (node.inputs.size() < op->min_inputs || node.inputs.size() > op->max_inputs || node.outputs.empty())
+      return freeze_inputs(node, fmt::format("{} has too few or too many inputs", describe(node)));
     std::vector<TensorType> inputs(node.inputs.size());
     std::vector<TensorType> outputs(node.outputs.size());
     std::vector<at::Tensor> ids(node.inputs.size());
@@ -95,9 +100,37 @@ class ChannelAnalysis {
     if (!complete) return freeze_inputs(node, fmt::format("the shapes of {} are not known", describe(node)));
     LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets,
                          map_.slots);
-    op->labels(context);
-    for (size_t i = 0; i < outputs.size(); ++i)
-      if (context.out_ids[i].defined() && !node.outputs[i].empty()) map_.values[node.outputs[i]] = context.out_ids[i];
+    const size_t slots = map_.slots.size();
+    const int64_t made = map_.sets.size();
+    const auto give_up = [&](const std::string& reason) {
+      map_.slots.resize(slots);
+      for (int64_t id = made; id < map_.sets.size(); ++id) map_.sets.freeze(id, reason);
+      freeze_inputs(node, reason);
+    };
+    try {
+      const MemoryScope scope(kRuleBytes);
+      op->labels(context);
+      keep_ids(node, context.out_ids);
+    } catch (const OutOfMemory&) {
+      give_up(fmt::format("{} makes more of it than is followed", describe(node)));
+    } catch (const Error& error) {
+      give_up(error.what());
+    } catch (const std::exception&) {
+      give_up(fmt::format("{} has inputs that do not fit it", describe(node)));
+    }
+  }
+
+  // Ids that vary along one axis are few, whatever the extents of a value. Where they vary along many and there are too
+  // many to hold, the value carries none.
+  void keep_ids(const Node& node, const std::vector<at::Tensor>& ids) {
+    int64_t count = held_;
+    for (const auto& of_output : ids)
+      if (of_output.defined()) count += of_output.numel();
+    if (count > kMostIds)
+      throw OutOfMemory(8 * static_cast<uint64_t>(count), 8 * static_cast<uint64_t>(held_), 8 * kMostIds);
+    held_ = count;
+    for (size_t i = 0; i < ids.size(); ++i)
+      if (ids[i].defined() && !node.outputs[i].empty()) map_.values[node.outputs[i]] = ids[i];
   }
 
   // A weight that several layers share is sliced once for all of them. Vectors (biases, batch-norm parameters, which
@@ -214,8 +247,12 @@ class ChannelAnalysis {
     for (auto& [node, group] : groups) map_.groups.push_back(std::move(group));
   }
 
+  static constexpr uint64_t kRuleBytes = 1ull << 30;  // that one rule may use
+  static constexpr int64_t kMostIds = 1 << 23;        // that all values may hold
+
   const Graph& graph_;
   ChannelMap map_;
+  int64_t held_ = 0;
 };
 
 }  // namespace

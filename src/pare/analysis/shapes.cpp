@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "pare/core/memory.h"
+
 namespace pare {
 
 const TensorType* Shapes::find(const std::string& value) const {
@@ -13,13 +15,15 @@ const TensorType* Shapes::find(const std::string& value) const {
 
 namespace {
 
-constexpr int64_t kLargestKnownValue = 1 << 16;  // elements
+constexpr int64_t kLargestKnownValue = 1 << 16;    // elements
+constexpr uint64_t kMostKnownBytes = 64ull << 20;  // of all values together
 
 class ShapeInference {
  public:
   ShapeInference(const Graph& graph, const ShapeOptions& options) : graph_(graph), options_(options) {}
 
   Shapes run() {
+    const MemoryScope scope(kMostKnownBytes);
     for (const auto& [name, tensor] : graph_.tensors)
       result_.types[name] = {tensor.scalar_type(), tensor.sizes().vec()};
     for (const auto& input : graph_.inputs) bind_input(input);
@@ -45,7 +49,11 @@ class ShapeInference {
         type.dims.push_back(dim.fixed() ? dim.size : i == 0 ? options_.batch : options_.open);
       }
     }
-    result_.types[input.name] = type;
+    try {
+      result_.types[input.name] = checked(fmt::format("input '{}'", input.name), type);
+    } catch (const Error& error) {
+      result_.unknown[input.name] = error.what();
+    }
   }
 
   const at::Tensor* known(const std::string& value) const {
@@ -79,7 +87,7 @@ class ShapeInference {
       }
       const auto outputs = op.infer({node, types, values, {present.get(), n}});
       for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i)
-        if (!node.outputs[i].empty()) result_.types[node.outputs[i]] = checked(node, outputs[i]);
+        if (!node.outputs[i].empty()) result_.types[node.outputs[i]] = checked(describe(node), outputs[i]);
       const bool shape_only = node.op == "Shape" || node.op == "Size";
       if (shape_only) values[0] = at::zeros({}, at::kFloat).expand(types[0].dims);
       if ((all_known || shape_only) && small(outputs)) remember(node, op, values);
@@ -87,17 +95,18 @@ class ShapeInference {
       result_.unknown[key] = "its shape depends on data";
     } catch (const Error& error) {
       result_.unknown[key] = error.what();
-    } catch (const c10::Error& error) {
-      result_.unknown[key] = error.what_without_backtrace();
+    } catch (const std::exception&) {
+      result_.unknown[key] = fmt::format("{}: its inputs do not fit it", describe(node));
     }
   }
 
-  static const TensorType& checked(const Node& node, const TensorType& type) {
+  // A type whose elements can be counted, with any one of its extents left out too.
+  static const TensorType& checked(const std::string& where, const TensorType& type) {
     int64_t count = 1;
     for (const int64_t dim : type.dims) {
       if (dim < 0 || (dim > 0 && count > (int64_t{1} << 48) / dim))
-        throw Error(ErrorKind::shape, describe(node), "its output would be of shape {}", to_string(type.dims));
-      count *= dim;
+        throw Error(ErrorKind::shape, where, "would be {}, larger than any memory", to_string(type));
+      count *= std::max<int64_t>(dim, 1);
     }
     return type;
   }
@@ -106,8 +115,14 @@ class ShapeInference {
     return std::all_of(types.begin(), types.end(), [](const auto& t) { return t.count() <= kLargestKnownValue; });
   }
 
+  // A value that would take too much is not known, like one that depends on data.
   void remember(const Node& node, const OpDef& op, const std::vector<at::Tensor>& values) {
-    const auto outputs = op.evaluate({.node = node, .inputs = values});
+    std::vector<at::Tensor> outputs;
+    try {
+      outputs = evaluate(op, {.node = node, .inputs = values});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::memory) throw;
+    }
     for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i)
       if (!node.outputs[i].empty() && outputs[i].defined()) result_.values[node.outputs[i]] = outputs[i];
   }

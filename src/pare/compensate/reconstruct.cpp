@@ -27,11 +27,7 @@ std::vector<at::Tensor> evaluate_node(const Graph& graph, const Node& node, cons
     const auto found = values.find(node.inputs[i]);
     inputs[i] = found != values.end() ? found->second : graph.tensor(node.inputs[i]);
   }
-  try {
-    return require_op(node).evaluate({.node = node, .inputs = inputs});
-  } catch (const c10::Error& error) {
-    throw Error(ErrorKind::shape, describe(node), std::string(error.what_without_backtrace()));
-  }
+  return evaluate(require_op(node), {.node = node, .inputs = inputs});
 }
 
 at::Tensor slice(const at::Tensor& x, int64_t axis, const at::Tensor& index) {

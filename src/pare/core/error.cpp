@@ -17,7 +17,8 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::failed:
     case ErrorKind::file:
     case ErrorKind::format:
-    case ErrorKind::shape: break;
+    case ErrorKind::shape:
+    case ErrorKind::memory: break;
   }
   return 1;
 }
@@ -29,6 +30,7 @@ std::string_view to_string(ErrorKind kind) {
     case ErrorKind::file: return "file";
     case ErrorKind::format: return "format";
     case ErrorKind::shape: return "shape";
+    case ErrorKind::memory: return "memory";
     case ErrorKind::unsupported: return "unsupported";
     case ErrorKind::verification: return "verification";
     case ErrorKind::quality: return "quality";

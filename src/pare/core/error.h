@@ -16,6 +16,7 @@ enum class ErrorKind {
   file,          // a file is missing, unreadable, unwritable
   format,        // a file's bytes are not what its format says
   shape,         // tensors that do not fit together
+  memory,        // tensors would take more memory than they may
   unsupported,   // a correct model that pare has no rule for
   verification,  // outputs differ
   quality,       // a quality gate was missed

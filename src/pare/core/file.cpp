@@ -16,27 +16,29 @@ namespace pare {
 
 namespace fs = std::filesystem;
 
-std::shared_ptr<MappedFile> MappedFile::open(const fs::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) throw Error(ErrorKind::file, path.string(), "cannot be opened: {}", std::strerror(errno));
+RegularFile::RegularFile(const fs::path& path)
+    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
+  if (descriptor_ < 0) throw Error(ErrorKind::file, path.string(), "cannot be opened: {}", std::strerror(errno));
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(fd);
-    throw Error(ErrorKind::file, path.string(),
-                S_ISDIR(status.st_mode) ? "is a directory, expected a file" : "is not a regular file");
+  if (::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode)) {
+    size_ = static_cast<size_t>(status.st_size);
+    return;
   }
-  const auto size = static_cast<size_t>(status.st_size);
+  ::close(descriptor_);
+  throw Error(ErrorKind::file, path.string(),
+              S_ISDIR(status.st_mode) ? "is a directory, expected a file" : "is not a regular file");
+}
+
+RegularFile::~RegularFile() { ::close(descriptor_); }
+
+std::shared_ptr<MappedFile> MappedFile::open(const fs::path& path) {
+  const RegularFile file(path);
   void* data = nullptr;
-  if (size > 0) {
-    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) {
-      const int reason = errno;
-      ::close(fd);
-      throw Error(ErrorKind::file, path.string(), "cannot be mapped: {}", std::strerror(reason));
-    }
+  if (file.size() > 0) {
+    data = ::mmap(nullptr, file.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE, file.descriptor(), 0);
+    if (data == MAP_FAILED) throw Error(ErrorKind::file, path.string(), "cannot be mapped: {}", std::strerror(errno));
   }
-  ::close(fd);
-  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<std::byte*>(data), size));
+  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<std::byte*>(data), file.size()));
 }
 
 MappedFile::~MappedFile() {

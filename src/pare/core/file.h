@@ -13,8 +13,25 @@
 
 namespace pare {
 
+// An open file, closed at the end. Only a regular one: a pipe or a device would hold the program up for ever, and is
+// refused without waiting. Throws Error{file} when the path is missing, not a regular file or unreadable.
+class RegularFile {
+ public:
+  explicit RegularFile(const std::filesystem::path& path);
+  ~RegularFile();
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  size_t size() const { return size_; }
+
+ private:
+  int descriptor_;
+  size_t size_ = 0;
+};
+
 // A whole file as bytes, mapped copy-on-write: the bytes may be handed to tensors that nobody writes to.
-// Throws Error{file} when the path is missing, not a regular file or unreadable.
+// Throws Error{file} as RegularFile does.
 class MappedFile {
  public:
   static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);

@@ -73,6 +73,7 @@ struct Graph {
   TensorMap tensors;                            // initialisers: parameters and constants
   std::map<std::string, std::string> metadata;  // ONNX metadata_props
   std::map<std::string, int64_t> domains;       // opsets of domains other than ONNX's own
+  std::vector<std::string> functions;           // called inside subgraphs: serialised FunctionProtos
   int64_t source_opset = 0;                     // of the file it came from; 0 when built here
 
   bool is_constant(const std::string& value) const { return tensors.contains(value); }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pare/core/error.h"
+#include "pare/core/text.h"
 
 namespace pare {
 
@@ -168,7 +169,20 @@ std::string to_toml(const nlohmann::json& object) {
 
 std::string json_text(const nlohmann::json& value, int indent) {
   // Names of files may be any bytes: dump() alone would throw at those that are not UTF-8.
-  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+  // JSON escapes the controls of ASCII only; the others stand nowhere but in strings.
+  std::string shown;
+  for (std::string_view rest = text; !rest.empty();) {
+    const Utf8Character next = first_character(rest);
+    if (next.code >= 0x10000 && steers_display(next.code))
+      shown += fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + (next.code >> 10), 0xdc00 + (next.code & 0x3ff));
+    else if (next.code >= 0x7f && steers_display(next.code))
+      shown += fmt::format("\\u{:04x}", next.code);
+    else
+      shown += rest.substr(0, next.length);
+    rest.remove_prefix(next.length);
+  }
+  return shown;
 }
 
 }  // namespace pare

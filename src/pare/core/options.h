@@ -87,7 +87,8 @@ class JsonReader : public OptionVisitor {
 
 // TOML of an object of scalars and lists, one key a line: what --print-config prints and --recipe reads (core/toml.h).
 std::string to_toml(const nlohmann::json& object);
-// JSON, on one line unless it is indented. Bytes that are not UTF-8 become U+FFFD.
+// JSON, on one line unless it is indented. Bytes that are not UTF-8 become U+FFFD, and what steers a
+// terminal is escaped.
 std::string json_text(const nlohmann::json& value, int indent = -1);
 
 }  // namespace pare

@@ -64,13 +64,7 @@ std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tens
   if (options.training) context.sum_over_ranks = options.sum_over_ranks;
   if (options.training && options.statistics != nullptr)
     context.update = [&](size_t i, const at::Tensor& tensor) { (*options.statistics)[step.node->inputs[i]] = tensor; };
-  try {
-    return step.op->evaluate(context);
-  } catch (const c10::Error& error) {
-    throw Error(ErrorKind::shape, describe(*step.node), std::string(error.what_without_backtrace()));
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::failed, describe(*step.node), "there is not enough memory for its result");
-  }
+  return evaluate(*step.op, context);
 }
 
 RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& options) const {
@@ -129,12 +123,14 @@ std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_
   std::vector<at::Tensor> inputs;
   for (const auto& input : graph.inputs) {
     if (!input.dims) throw Error(ErrorKind::usage, input.name, "the input's rank is not known; give its shape");
-    Shape dims;
+    TensorType type{input.dtype, {}};
+    Shape& dims = type.dims;
     for (const auto& dim : *input.dims) {
       if (!dim.fixed() && !dims.empty())
         throw Error(ErrorKind::usage, input.name, "extent {} of the input is open; give its shape", dims.size());
       dims.push_back(dim.fixed() ? dim.size : batch);
     }
+    check_size(type, fmt::format("input '{}'", input.name));
     if (at::isFloatingType(input.dtype))
       inputs.push_back(at::randn(dims, generator, at::TensorOptions(at::kFloat)).to(input.dtype));
     else

@@ -64,42 +64,7 @@ std::optional<uint64_t> checked_multiply(uint64_t a, uint64_t b) {
 
 std::string printable(std::string_view text) {
   constexpr size_t longest = 120;
-  std::string shown;
-  for (const char c : text.substr(0, longest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      shown += fmt::format("\\x{:02x}", byte);
-    } else {
-      shown += c;
-    }
-  }
-  if (!is_utf8(shown)) {
-    for (char& c : shown)
-      if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  }
-  return text.size() > longest ? shown + "..." : shown;
-}
-
-bool is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t length = lead < 0x80                   ? 1
-                          : lead >= 0xc2 && lead < 0xe0 ? 2
-                          : lead >= 0xe0 && lead < 0xf0 ? 3
-                          : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                        : 0;
-    if (length == 0 || length > text.size() - i) return false;
-    uint32_t code = length == 1 ? lead : lead & (0x7fu >> length);
-    for (size_t k = 1; k < length; ++k) {
-      const auto next = static_cast<unsigned char>(text[i + k]);
-      if ((next & 0xc0u) != 0x80u) return false;
-      code = code << 6 | (next & 0x3fu);
-    }
-    const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    if (overlong || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
-    i += length;
-  }
-  return true;
+  return text.size() > longest ? escape_controls(text.substr(0, longest)) + "..." : escape_controls(text);
 }
 
 }  // namespace pare

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "pare/core/text.h"
+
 namespace pare {
 
 // A reader may allocate the size of its source and this much more, whatever the bytes say.
@@ -63,6 +65,5 @@ std::optional<uint64_t> checked_multiply(uint64_t a, uint64_t b);
 
 // Text of a file as an error may show it: control bytes escaped, cut after 120 characters.
 std::string printable(std::string_view text);
-bool is_utf8(std::string_view text);
 
 }  // namespace pare

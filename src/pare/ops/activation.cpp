@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "pare/ops/common.h"
+#include "pare/ops/dtype.h"
 #include "pare/ops/families.h"
 
 namespace pare {
@@ -14,38 +15,52 @@ namespace activation {
 using Tensors = std::vector<at::Tensor>;
 using at::Tensor;
 
+// Many of ATen's kernels do not know half precision: those are computed in float.
+template <typename Function>
+Tensors in_float(const EvalContext& context, Function function) {
+  const Tensor& x = context.in(0);
+  return {narrowed(function(widened(x)), x.scalar_type())};
+}
+
 // An operator that is one ATen function of its input.
 template <Tensor (*function)(const Tensor&)>
 Tensors unary(const EvalContext& context) {
-  return {function(context.in(0))};
+  return in_float(context, function);
 }
 
 Tensors relu(const EvalContext& context) {
   const Tensor& x = context.in(0);
-  if (context.reusable(0)) return {x.relu_()};
-  return {at::relu(x)};
+  const bool half = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
+  if (!half && context.reusable(0)) return {x.relu_()};
+  return in_float(context, at::relu);
 }
 
 Tensors leaky_relu(const EvalContext& context) {
-  return {at::leaky_relu(context.in(0), context.node.real("alpha", 0.01))};
+  return in_float(context, [&](const Tensor& x) { return at::leaky_relu(x, context.node.real("alpha", 0.01)); });
 }
 
-Tensors elu(const EvalContext& context) { return {at::elu(context.in(0), context.node.real("alpha", 1.0))}; }
+Tensors elu(const EvalContext& context) {
+  return in_float(context, [&](const Tensor& x) { return at::elu(x, context.node.real("alpha", 1.0)); });
+}
 
 Tensors selu(const EvalContext& context) {
   const double alpha = context.node.real("alpha", 1.67326319217681884765625);
   const double gamma = context.node.real("gamma", 1.05070102214813232421875);
-  return {at::elu(context.in(0), alpha, gamma)};
+  return in_float(context, [&](const Tensor& x) { return at::elu(x, alpha, gamma); });
 }
 
-Tensors celu(const EvalContext& context) { return {at::celu(context.in(0), context.node.real("alpha", 1.0))}; }
+Tensors celu(const EvalContext& context) {
+  return in_float(context, [&](const Tensor& x) { return at::celu(x, context.node.real("alpha", 1.0)); });
+}
 
-Tensors gelu(const EvalContext& context) { return {at::gelu(context.in(0), context.node.text("approximate", "none"))}; }
+Tensors gelu(const EvalContext& context) {
+  return in_float(context, [&](const Tensor& x) { return at::gelu(x, context.node.text("approximate", "none")); });
+}
 
 Tensors hard_sigmoid(const EvalContext& context) {
   const double alpha = context.node.real("alpha", 0.2);
   const double beta = context.node.real("beta", 0.5);
-  return {at::clamp(context.in(0) * alpha + beta, 0, 1)};
+  return in_float(context, [&](const Tensor& x) { return at::clamp(x * alpha + beta, 0, 1); });
 }
 
 Tensors thresholded_relu(const EvalContext& context) {
@@ -63,9 +78,9 @@ Tensors shrink(const EvalContext& context) {
 
 Tensors softsign(const EvalContext& context) { return {context.in(0) / (1 + at::abs(context.in(0)))}; }
 
-Tensors hard_swish(const EvalContext& context) { return {at::hardswish(context.in(0))}; }
+Tensors hard_swish(const EvalContext& context) { return in_float(context, at::hardswish); }
 
-Tensors mish(const EvalContext& context) { return {at::mish(context.in(0))}; }
+Tensors mish(const EvalContext& context) { return in_float(context, at::mish); }
 
 Tensors clip(const EvalContext& context) {
   const Tensor& x = context.in(0);
@@ -77,7 +92,9 @@ Tensors clip(const EvalContext& context) {
   return {at::clamp(x, low, high)};
 }
 
-Tensors round_half_even(const EvalContext& context) { return {at::round(context.in(0))}; }
+Tensors round_half_even(const EvalContext& context) {
+  return in_float(context, [](const Tensor& x) { return at::round(x); });
+}
 
 Tensors is_inf(const EvalContext& context) {
   const Tensor& x = context.in(0);
@@ -133,25 +150,27 @@ constexpr OpDef test(std::string_view type, EvaluateFunction evaluate) {
 
 Tensors logical_not(const EvalContext& context) { return {at::logical_not(context.in(0))}; }
 Tensors is_nan(const EvalContext& context) { return {at::isnan(context.in(0))}; }
-Tensors softplus(const EvalContext& context) { return {at::softplus(context.in(0), 1, 1e6)}; }
-Tensors reciprocal(const EvalContext& context) { return {at::reciprocal(context.in(0))}; }
+Tensors softplus(const EvalContext& context) {
+  return in_float(context, [](const Tensor& x) { return at::softplus(x, 1, 1e6); });
+}
+Tensors reciprocal(const EvalContext& context) { return in_float(context, at::reciprocal); }
 
 constexpr OpDef kOps[] = {
     map("Relu", relu),
-    map("LeakyRelu", leaky_relu),
-    map("Elu", elu),
-    map("Selu", selu),
-    map("Celu", celu, 12),
-    map("Gelu", gelu, 20),
+    map("LeakyRelu", leaky_relu).taking("alpha"),
+    map("Elu", elu).taking("alpha"),
+    map("Selu", selu).taking("alpha gamma"),
+    map("Celu", celu, 12).taking("alpha"),
+    map("Gelu", gelu, 20).taking("approximate"),
     map("Sigmoid", unary<at::sigmoid>),
-    map("HardSigmoid", hard_sigmoid),
+    map("HardSigmoid", hard_sigmoid).taking("alpha beta"),
     map("HardSwish", hard_swish, 14),
     map("Mish", mish, 18),
     map("Tanh", unary<at::tanh>),
     map("Softplus", softplus),
     map("Softsign", softsign),
-    map("ThresholdedRelu", thresholded_relu, 10),
-    map("Shrink", shrink, 9),
+    map("ThresholdedRelu", thresholded_relu, 10).taking("alpha"),
+    map("Shrink", shrink, 9).taking("bias lambd"),
     map("Erf", unary<at::erf>, 9),
     map("Exp", unary<at::exp>),
     map("Log", unary<at::log>),
@@ -176,7 +195,7 @@ constexpr OpDef kOps[] = {
     map("Atanh", unary<at::atanh>, 9),
     test("Not", logical_not),
     test("IsNaN", is_nan),
-    test("IsInf", is_inf),
+    test("IsInf", is_inf).taking("detect_negative detect_positive"),
     {.type = "Identity",
      .min_inputs = 1,
      .max_inputs = 1,
@@ -193,6 +212,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_elementwise,
      .labels = labels_same},
     {.type = "Dropout",
+     .attributes = "seed",
      .since = 12,
      .min_inputs = 1,
      .max_inputs = 3,

@@ -25,20 +25,30 @@ Tensors add(const EvalContext& context) {
 
 Tensors sub(const EvalContext& context) { return {at::sub(context.in(0), context.in(1))}; }
 
+bool integers(const Tensor& a, const Tensor& b) {
+  return at::isIntegralType(a.scalar_type(), false) && at::isIntegralType(b.scalar_type(), false);
+}
+
+// The processor traps where the smallest integer is divided by −1: here that wraps round to itself, as in two's
+// complement, and −1 is never divided by.
 Tensors div(const EvalContext& context) {
   const Tensor& a = context.in(0);
   const Tensor& b = context.in(1);
-  if (a.is_floating_point()) return {at::div(a, b)};
+  if (!integers(a, b)) return {at::div(a, b)};
   if (b.eq(0).any().item<bool>()) throw Error(ErrorKind::failed, describe(context.node), "divides an integer by zero");
-  return {at::div(a, b, "trunc")};
+  const Tensor minus_one = b.scalar_type() == at::kByte ? at::zeros({}, at::kBool) : b.eq(-1);
+  return {at::where(minus_one, at::neg(a), at::div(a, b.masked_fill(minus_one, 1), "trunc"))};
 }
 
 Tensors mod(const EvalContext& context) {
   const Tensor& a = context.in(0);
   const Tensor& b = context.in(1);
-  if (!a.is_floating_point() && b.eq(0).any().item<bool>())
+  const bool truncated = context.node.integer("fmod", 0) != 0;
+  if (!integers(a, b)) return {truncated ? at::fmod(a, b) : at::remainder(a, b)};
+  if (b.eq(0).any().item<bool>())
     throw Error(ErrorKind::failed, describe(context.node), "takes an integer modulo zero");
-  return {context.node.integer("fmod", 0) != 0 ? at::fmod(a, b) : at::remainder(a, b)};
+  const Tensor divisor = b.scalar_type() == at::kByte ? b : b.masked_fill(b.eq(-1), 1);  // the same remainder: 0
+  return {truncated ? at::fmod(a, divisor) : at::remainder(a, divisor)};
 }
 
 Tensors pow(const EvalContext& context) {
@@ -106,7 +116,7 @@ constexpr OpDef kOps[] = {
     combine("Sub", sub),
     combine("Mul", binary<at::mul>),
     combine("Div", div),
-    combine("Mod", mod, 10),
+    combine("Mod", mod, 10).taking("fmod"),
     combine("Pow", pow),
     combine("PRelu", prelu),
     combine("BitwiseAnd", binary<at::bitwise_and>, 18),

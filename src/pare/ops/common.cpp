@@ -14,7 +14,7 @@ at::Tensor channels_last(const at::Tensor& images) {
 
 int64_t normalized_axis(int64_t axis, int64_t rank, const Node& node) {
   const int64_t result = axis < 0 ? axis + rank : axis;
-  if (result < 0 || result >= std::max<int64_t>(rank, 1))
+  if (result < 0 || result >= rank)
     throw Error(ErrorKind::format, describe(node), "axis {} is outside a tensor of {} axes", axis, rank);
   return result;
 }

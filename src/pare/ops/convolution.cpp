@@ -262,6 +262,7 @@ void rewrite_conv_transpose(RewriteContext& context) {
 
 constexpr OpDef kOps[] = {
     {.type = "Conv",
+     .attributes = "auto_pad dilations group kernel_shape pads strides",
      .min_inputs = 2,
      .max_inputs = 3,
      .evaluate = conv,
@@ -270,6 +271,7 @@ constexpr OpDef kOps[] = {
      .labels = labels_conv,
      .rewrite = rewrite_conv},
     {.type = "ConvTranspose",
+     .attributes = "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
      .min_inputs = 2,
      .max_inputs = 3,
      .evaluate = conv_transpose,

@@ -156,6 +156,7 @@ std::vector<TensorType> infer_nd(const InferContext& context) {
 
 constexpr OpDef kOps[] = {
     {.type = "Gather",
+     .attributes = "axis",
      .since = 11,
      .min_inputs = 2,
      .max_inputs = 2,
@@ -165,6 +166,7 @@ constexpr OpDef kOps[] = {
      .labels = labels_gather,
      .rewrite = rewrite_gather},
     {.type = "GatherElements",
+     .attributes = "axis",
      .since = 11,
      .min_inputs = 2,
      .max_inputs = 2,
@@ -173,6 +175,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_none,
      .labels = labels_frozen},
     {.type = "GatherND",
+     .attributes = "batch_dims",
      .since = 12,
      .min_inputs = 2,
      .max_inputs = 2,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "pare/core/memory.h"
+
 namespace pare {
 
 namespace {
@@ -15,9 +17,20 @@ void remember_link(std::vector<ChannelLink>& links, const ChannelLink& link) {
   if (std::find(recent, links.end(), link) == links.end()) links.push_back(link);
 }
 
+constexpr int64_t kMostChannels = 1 << 22;  // of a graph
+constexpr int64_t kLongestAxis = 1 << 24;   // that ids are listed along
+
+void refuse_beyond(int64_t most, int64_t held, int64_t count) {
+  constexpr uint64_t each = sizeof(int64_t);
+  if (count > most - held)
+    throw OutOfMemory(each * static_cast<uint64_t>(count), each * static_cast<uint64_t>(held),
+                      each * static_cast<uint64_t>(most));
+}
+
 }  // namespace
 
 int64_t ChannelSets::make(int64_t count, size_t origin) {
+  refuse_beyond(kMostChannels, size(), count);
   const int64_t first = size();
   for (int64_t i = 0; i < count; ++i) {
     parent_.push_back(first + i);
@@ -98,6 +111,7 @@ std::vector<int64_t> LabelContext::along(size_t i, int64_t axis) { return along(
 
 std::vector<int64_t> LabelContext::along(const at::Tensor& ids, std::span<const int64_t> dims, int64_t axis) {
   const int64_t extent = dims[static_cast<size_t>(axis)];
+  refuse_beyond(kLongestAxis, 0, extent);
   if (!ids.defined()) return std::vector<int64_t>(static_cast<size_t>(extent), kUnlabelled);
   // Rows: positions along the axis. Everything in a row must be one channel.
   at::Tensor rows = ids.movedim(axis, 0).reshape({ids.size(axis), -1});

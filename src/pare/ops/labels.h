@@ -11,6 +11,9 @@
 //              their channels are united; what whole-axis statistics mix (LayerNormalization) has to stay
 //   exchange   any order of a stream under LayerNormalization is as good as another: its channels are *kept*, they may
 //              move but not go. The channels of a group may move inside it, and the groups as wholes: *blocks*
+//
+// A graph in a small file can ask for more ids than any memory holds: then a rule throws OutOfMemory, and the analysis
+// freezes what the node reads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -92,7 +92,8 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate) {
           .labels = labels_frozen};
 }
 
-constexpr OpDef kOps[] = {op("NegativeLogLikelihoodLoss", nll), op("SoftmaxCrossEntropyLoss", softmax_cross_entropy)};
+constexpr OpDef kOps[] = {op("NegativeLogLikelihoodLoss", nll).taking("ignore_index reduction"),
+                          op("SoftmaxCrossEntropyLoss", softmax_cross_entropy).taking("ignore_index reduction")};
 
 }  // namespace loss
 }  // namespace

@@ -322,6 +322,7 @@ Cost cost_einsum(const CostContext& context) {
 
 constexpr OpDef kOps[] = {
     {.type = "Gemm",
+     .attributes = "alpha beta transA transB",
      .since = 11,
      .min_inputs = 2,
      .max_inputs = 3,
@@ -337,6 +338,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_matmul,
      .labels = labels_matmul},
     {.type = "Einsum",
+     .attributes = "equation",
      .since = 12,
      .min_inputs = 1,
      .evaluate = einsum,

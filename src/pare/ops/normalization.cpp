@@ -87,6 +87,8 @@ Tensors batch_norm(const EvalContext& context) {
     return {at::batch_norm(x, context.in(1), context.in(2), context.in(3), context.in(4), false, 0, epsilon, false)};
   }
 
+  if (x.numel() == 0)
+    throw Error(ErrorKind::shape, describe(context.node), "takes the statistics of the empty {}", to_string(x.sizes()));
   const Normalized now =
       context.sum_over_ranks ? batch_norm_over_ranks(context, epsilon) : batch_norm_alone(context, epsilon);
   if (!context.update && !by_node) return {now.y};
@@ -122,6 +124,7 @@ void labels_instance_norm(LabelContext& context) { label_per_channel(context, 1,
 
 Tensors instance_norm(const EvalContext& context) {
   check_per_channel(context, 1, 2);
+  if (context.in(0).numel() == 0) return {context.in(0)};
   return {at::instance_norm(context.in(0), context.in(1), context.in(2), Tensor(), Tensor(), true, 0,
                             context.node.real("epsilon", 1e-5), false)};
 }
@@ -198,6 +201,7 @@ Tensors group_norm(const EvalContext& context) {
   if (scale.numel() != channels || bias.numel() != channels)
     throw Error(ErrorKind::shape, describe(context.node), "{} scales and {} biases for {} channels", scale.numel(),
                 bias.numel(), channels);
+  if (x.numel() == 0) return {x};
   return {at::group_norm(x, groups, scale, bias, context.node.real("epsilon", 1e-5), false)};
 }
 
@@ -228,14 +232,17 @@ Tensors lrn(const EvalContext& context) {
   const Tensor& x = context.in(0);
   const int64_t channels = channels_of(context.node, x);
   const int64_t size = context.node.integer("size", 1);
-  if (size <= 0 || size > (1 << 20)) throw Error(ErrorKind::format, describe(context.node), "size is {}", size);
-  const int64_t before = (size - 1) / 2;
+  if (size <= 0) throw Error(ErrorKind::format, describe(context.node), "size is {}", size);
+  if (x.numel() == 0) return {x};
+  // Neighbours that no channel has add nothing.
+  const int64_t before = std::min((size - 1) / 2, channels - 1);
+  const int64_t after = std::min(size - 1 - (size - 1) / 2, channels - 1);
   std::vector<int64_t> pads(static_cast<size_t>(2 * (x.dim() - 1)), 0);
   pads[pads.size() - 2] = before;
-  pads[pads.size() - 1] = size - 1 - before;
+  pads[pads.size() - 1] = after;
   const Tensor squares = at::constant_pad_nd(x * x, pads, 0);
   Tensor sum = squares.narrow(1, 0, channels);
-  for (int64_t k = 1; k < size; ++k) sum = sum + squares.narrow(1, k, channels);
+  for (int64_t k = 1; k <= before + after; ++k) sum = sum + squares.narrow(1, k, channels);
   const double alpha = context.node.real("alpha", 1e-4) / static_cast<double>(size);
   return {x / at::pow(sum * alpha + context.node.real("bias", 1.0), context.node.real("beta", 0.75))};
 }
@@ -271,6 +278,7 @@ Cost cost_batch_norm(const CostContext& context) { return {.flops = 2 * context.
 
 constexpr OpDef kOps[] = {
     {.type = "BatchNormalization",
+     .attributes = "epsilon momentum training_mode",
      .since = 9,
      .min_inputs = 5,
      .max_inputs = 5,
@@ -279,6 +287,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_batch_norm,
      .labels = labels_batch_norm},
     {.type = "InstanceNormalization",
+     .attributes = "epsilon",
      .min_inputs = 3,
      .max_inputs = 3,
      .evaluate = instance_norm,
@@ -286,6 +295,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_normalize,
      .labels = labels_instance_norm},
     {.type = "LayerNormalization",
+     .attributes = "axis epsilon stash_type",
      .since = 17,
      .min_inputs = 2,
      .max_inputs = 3,
@@ -294,6 +304,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_normalize,
      .labels = labels_layer_norm},
     {.type = "GroupNormalization",
+     .attributes = "epsilon num_groups stash_type",
      .since = 18,
      .min_inputs = 3,
      .max_inputs = 3,
@@ -302,6 +313,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_normalize,
      .labels = labels_group_norm},
     {.type = "LRN",
+     .attributes = "alpha beta bias size",
      .min_inputs = 1,
      .max_inputs = 1,
      .evaluate = lrn,
@@ -309,6 +321,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_normalize,
      .labels = labels_channels_mixed},
     {.type = "MeanVarianceNormalization",
+     .attributes = "axes",
      .since = 9,
      .min_inputs = 1,
      .max_inputs = 1,
@@ -317,6 +330,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_normalize,
      .labels = labels_mean_variance},
     {.type = "LpNormalization",
+     .attributes = "axis p",
      .min_inputs = 1,
      .max_inputs = 1,
      .evaluate = lp_norm,

@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <stdexcept>
+
+#include "pare/core/memory.h"
+
 namespace pare {
 
 namespace {
@@ -16,6 +20,15 @@ std::vector<int64_t> integer_list(const at::Tensor& tensor, const Node& node, si
 }
 
 }  // namespace
+
+bool OpDef::takes(std::string_view attribute) const {
+  for (std::string_view rest = attributes; !rest.empty();) {
+    const size_t end = std::min(rest.find(' '), rest.size());
+    if (rest.substr(0, end) == attribute) return true;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return false;
+}
 
 int64_t TensorType::count() const {
   int64_t n = 1;
@@ -39,6 +52,58 @@ std::vector<int64_t> InferContext::integers(size_t i) const {
   in(i);
   if (!values[i].defined()) throw UnknownValue{};
   return integer_list(values[i], node, i);
+}
+
+namespace {
+
+// "float32 [2, 3], int64 [4]"
+std::string input_types(const EvalContext& context) {
+  std::vector<std::string> types;
+  for (const auto& input : context.inputs)
+    types.push_back(input.defined() ? to_string(TensorType{input.scalar_type(), input.sizes().vec()}) : "nothing");
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
+// What a library said is not for the user, but it tells what kind of fault it was.
+Error library_error(const EvalContext& context, std::string_view said) {
+  const std::string where = describe(context.node);
+  if (said.find("can't allocate memory") != said.npos || said.find("not enough memory") != said.npos)
+    return {ErrorKind::memory, where, "there is not enough memory for its result"};
+  if (said.find("overflow") != said.npos && said.find("numel") != said.npos)
+    return {ErrorKind::memory, where, "its result would be larger than any memory"};
+  if (said.find("not implemented for") != said.npos)
+    return {ErrorKind::unsupported, where, "is not computed for inputs of type {}", input_types(context)};
+  return {ErrorKind::shape, where, "cannot be computed from {}", input_types(context)};
+}
+
+}  // namespace
+
+std::vector<at::Tensor> evaluate(const OpDef& op, const EvalContext& context) {
+  try {
+    return op.evaluate(context);
+  } catch (const Error&) {
+    throw;
+  } catch (const OutOfMemory& refused) {
+    throw Error(ErrorKind::memory, describe(context.node), to_string(refused));
+  } catch (const c10::Error& error) {
+    throw library_error(context, error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorKind::memory, describe(context.node), "there is not enough memory for its result");
+  } catch (const std::length_error&) {
+    throw Error(ErrorKind::memory, describe(context.node), "its result would be larger than any memory");
+  } catch (const std::exception& error) {
+    throw library_error(context, error.what());
+  }
+}
+
+void check_size(const TensorType& type, const std::string& where) {
+  uint64_t bytes = c10::elementSize(type.dtype);
+  for (const int64_t dim : type.dims)
+    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes) || bytes > INT64_MAX)
+      throw Error(ErrorKind::memory, where, "is {}, larger than any memory", to_string(type));
+  if (bytes > memory_left())
+    throw Error(ErrorKind::memory, where, "is {} and needs {}; {} are left", to_string(type), bytes_text(bytes),
+                bytes_text(memory_left()));
 }
 
 std::string to_string(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }

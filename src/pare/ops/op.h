@@ -86,7 +86,8 @@ using RewriteFunction = void (*)(RewriteContext&);
 
 struct OpDef {
   std::string_view type;
-  int since = 1;  // the first opset whose form of the operator can carry the canonical node
+  std::string_view attributes;  // those of its canonical form, separated by spaces
+  int since = 1;                // the first opset whose form of the operator can carry the canonical node
   size_t min_inputs = 0;
   size_t max_inputs = SIZE_MAX;
   EvaluateFunction evaluate = nullptr;
@@ -94,6 +95,14 @@ struct OpDef {
   CostFunction cost = nullptr;
   LabelFunction labels = nullptr;
   RewriteFunction rewrite = nullptr;
+
+  // The same operator with these attributes.
+  constexpr OpDef taking(std::string_view names) const {
+    OpDef op = *this;
+    op.attributes = names;
+    return op;
+  }
+  bool takes(std::string_view attribute) const;
 };
 
 // The operator of a node, or nullptr when there is none.
@@ -101,6 +110,14 @@ const OpDef* find_op(const Node& node);
 // The same, but Error{unsupported} that names the node, also when its number of inputs is wrong (Error{format}).
 const OpDef& require_op(const Node& node);
 std::span<const OpDef* const> all_ops();
+
+// Evaluates a node. Whatever goes wrong inside is an Error that names the node in pare's own words: {memory} where its
+// results do not fit, {unsupported} for element types without a kernel, {shape} for inputs that do not go together.
+std::vector<at::Tensor> evaluate(const OpDef& op, const EvalContext& context);
+
+// Error{memory} that names `where` unless a tensor of the type can be made: its bytes fit 64 bits, and the memory that
+// is left (core/memory.h).
+void check_size(const TensorType& type, const std::string& where);
 
 // "float32 [1, 3, 224, 224]"
 std::string to_string(const TensorType& type);

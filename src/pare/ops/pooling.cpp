@@ -345,13 +345,15 @@ constexpr OpDef global(std::string_view type, EvaluateFunction evaluate) {
 }
 
 constexpr OpDef kOps[] = {
-    pool("MaxPool", max_pool, 10),
-    pool("AveragePool", average_pool, 10),
-    pool("LpPool", lp_pool, 2),
+    pool("MaxPool", max_pool, 10).taking("auto_pad ceil_mode dilations kernel_shape pads storage_order strides"),
+    pool("AveragePool", average_pool, 10)
+        .taking("auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"),
+    pool("LpPool", lp_pool, 2).taking("auto_pad ceil_mode dilations kernel_shape p pads strides"),
     global("GlobalAveragePool", global_average_pool),
     global("GlobalMaxPool", global_max_pool),
-    global("GlobalLpPool", global_lp_pool),
+    global("GlobalLpPool", global_lp_pool).taking("p"),
     {.type = "MaxUnpool",
+     .attributes = "kernel_shape pads strides",
      .since = 9,
      .min_inputs = 2,
      .max_inputs = 3,

@@ -101,8 +101,8 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFuncti
 }
 
 constexpr OpDef kOps[] = {
-    op("QuantizeLinear", quantize, infer_quantize, 13, 3),
-    op("DequantizeLinear", dequantize, infer_dequantize, 13, 3),
+    op("QuantizeLinear", quantize, infer_quantize, 13, 3).taking("axis block_size output_dtype saturate"),
+    op("DequantizeLinear", dequantize, infer_dequantize, 13, 3).taking("axis block_size"),
     op("DynamicQuantizeLinear", dynamic_quantize, infer_dynamic, 11, 1),
 };
 

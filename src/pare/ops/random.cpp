@@ -58,9 +58,9 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, int since) 
 }
 
 constexpr OpDef kOps[] = {
-    op("RandomNormalLike", normal_like, 1),
-    op("RandomUniformLike", uniform_like, 1),
-    op("Bernoulli", bernoulli, 15),
+    op("RandomNormalLike", normal_like, 1).taking("dtype mean scale seed"),
+    op("RandomUniformLike", uniform_like, 1).taking("dtype high low seed"),
+    op("Bernoulli", bernoulli, 15).taking("dtype seed"),
 };
 
 }  // namespace random_like

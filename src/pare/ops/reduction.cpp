@@ -158,6 +158,7 @@ Cost cost_det(const CostContext& context) {
 template <Tensor (*reduce)(const Tensor&, const Shape&)>
 constexpr OpDef op(std::string_view type, int since, LabelFunction rule = labels<false>) {
   return {.type = type,
+          .attributes = "keepdims noop_with_empty_axes",
           .since = since,
           .min_inputs = 1,
           .max_inputs = 2,

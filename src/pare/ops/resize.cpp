@@ -260,6 +260,8 @@ void rewrite(RewriteContext& context) {
 
 constexpr OpDef kOps[] = {
     {.type = "Resize",
+     .attributes = "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
+                   "keep_aspect_ratio_policy mode nearest_mode",
      .since = 13,
      .min_inputs = 1,
      .max_inputs = 4,

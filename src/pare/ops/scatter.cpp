@@ -89,7 +89,8 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate) {
           .labels = labels_frozen};
 }
 
-constexpr OpDef kOps[] = {op("ScatterElements", scatter_elements), op("ScatterND", scatter_nd)};
+constexpr OpDef kOps[] = {op("ScatterElements", scatter_elements).taking("axis reduction"),
+                          op("ScatterND", scatter_nd).taking("reduction")};
 
 }  // namespace scatter
 }  // namespace

@@ -85,20 +85,13 @@ std::vector<Padding> paddings_of(const Context& context, const Shape& dims) {
 
 // The indices that reflect, edge and wrap padding read from.
 Tensor source_indices(const Node& node, const std::string& mode, int64_t extent, const Padding& padding) {
-  std::vector<int64_t> indices;
   if (extent == 0) throw Error(ErrorKind::shape, describe(node), "pads an empty axis by {}", mode);
-  for (int64_t i = -padding.begin; i < extent + padding.end; ++i) {
-    if (mode == "edge") {
-      indices.push_back(std::clamp<int64_t>(i, 0, extent - 1));
-    } else if (mode == "wrap") {
-      indices.push_back(((i % extent) + extent) % extent);
-    } else {
-      const int64_t period = std::max<int64_t>(2 * (extent - 1), 1);
-      const int64_t k = ((i % period) + period) % period;
-      indices.push_back(k < extent ? k : period - k);
-    }
-  }
-  return at::tensor(indices, at::kLong);
+  const Tensor at = at::arange(-padding.begin, extent + padding.end, at::kLong);
+  if (mode == "edge") return at::clamp(at, 0, extent - 1);
+  if (mode == "wrap") return at::remainder(at, extent);
+  const int64_t period = std::max<int64_t>(2 * (extent - 1), 1);
+  const Tensor k = at::remainder(at, period);
+  return at::minimum(k, period - k).clamp_(0, extent - 1);
 }
 
 }  // namespace slicing

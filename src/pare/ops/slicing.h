@@ -26,6 +26,7 @@ inline constexpr OpDef kSlice = {.type = "Slice",
                                  .labels = labels_slice,
                                  .rewrite = rewrite_slice};
 inline constexpr OpDef kPad = {.type = "Pad",
+                               .attributes = "mode",
                                .since = 11,
                                .min_inputs = 2,
                                .max_inputs = 4,

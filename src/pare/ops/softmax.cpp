@@ -80,7 +80,8 @@ constexpr OpDef op(std::string_view type) {
           .labels = labels<in_any_order>};
 }
 
-constexpr OpDef kOps[] = {op<soft>("Softmax"), op<log_soft>("LogSoftmax"), op<hard, false>("Hardmax")};
+constexpr OpDef kOps[] = {op<soft>("Softmax").taking("axis"), op<log_soft>("LogSoftmax").taking("axis"),
+                          op<hard, false>("Hardmax").taking("axis")};
 
 }  // namespace softmax
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
+#include "pare/core/memory.h"
 #include "pare/passes/nodes.h"
 
 namespace pare {
@@ -49,16 +50,18 @@ bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   for (const auto& input : node.inputs) inputs.push_back(input.empty() ? at::Tensor() : graph.tensor(input));
   std::vector<at::Tensor> outputs;
   try {
-    outputs = op->evaluate({.node = node, .inputs = inputs});
+    outputs = evaluate(*op, {.node = node, .inputs = inputs});
+    for (auto& output : outputs)
+      if (output.defined()) output = output.contiguous();
   } catch (const Error&) {
     return false;  // the run will say what is wrong
-  } catch (const c10::Error&) {
+  } catch (const OutOfMemory&) {
     return false;
   }
   for (size_t i = 0; i < node.outputs.size(); ++i)
     if (!node.outputs[i].empty() && (i >= outputs.size() || !outputs[i].defined())) return false;
   for (size_t i = 0; i < node.outputs.size(); ++i)
-    if (!node.outputs[i].empty()) graph.tensors[node.outputs[i]] = outputs[i].contiguous();
+    if (!node.outputs[i].empty()) graph.tensors[node.outputs[i]] = outputs[i];
   return true;
 }
 
@@ -79,7 +82,9 @@ bool fold_by_shape(const Node& node, Graph& graph, const Probes& probes) {
 // A Reshape to a computed shape of which only one entry varies with the batch: that entry copies an extent of the input
 // (0) or takes what is left (−1).
 void fix_reshape(Node& node, Graph& graph, const Probes& probes) {
-  if (node.op != "Reshape" || graph.is_constant(node.inputs.at(1)) || node.integer("allowzero", 0) != 0) return;
+  if (node.op != "Reshape" || !node.has_input(1) || graph.is_constant(node.inputs[1]) ||
+      node.integer("allowzero", 0) != 0)
+    return;
   const auto a = probes.a.values.find(node.inputs[1]);
   const auto b = probes.b.values.find(node.inputs[1]);
   const TensorType* in_a = probes.a.find(node.inputs[0]);
@@ -109,8 +114,8 @@ void fix_reshape(Node& node, Graph& graph, const Probes& probes) {
 
 // Old softmaxes flatten everything from their axis on; along the last axis that changes nothing.
 void drop_flatten_marker(Node& node, const Probes& probes) {
-  if (!node.has("flatten")) return;
-  const TensorType* type = probes.a.find(node.inputs.at(0));
+  if (!node.has("flatten") || !node.has_input(0)) return;
+  const TensorType* type = probes.a.find(node.inputs[0]);
   if (type == nullptr) return;
   const int64_t axis = node.integer("axis", 1);
   if (axis == type->rank() - 1 || axis == -1) node.attributes.erase("flatten");
@@ -124,19 +129,45 @@ Graph remove_identities(Graph graph) {
   for (auto& node : graph.nodes) {
     for (auto& input : node.inputs)
       if (const auto found = source.find(input); found != source.end()) input = found->second;
-    if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 &&
-        !outputs.contains(node.outputs.at(0)))
+    if (node.op == "Identity" && node.domain.empty() && node.inputs.size() == 1 && node.outputs.size() == 1 &&
+        !outputs.contains(node.outputs[0]))
       source[node.outputs[0]] = node.inputs[0];
   }
   return graph;
 }
 
+// What a graph of constants unfolds to is bounded by what the file holds: each weight may be made anew from eight bits
+// to 32 once, and small results are free. Where that is used up, nodes stay.
+uint64_t folding_memory(const Graph& graph) {
+  constexpr uint64_t small_results = 64ull << 20;
+  uint64_t given = 0;
+  for (const auto& [name, tensor] : graph.tensors) given += tensor.nbytes();
+  return small_results + 4 * given;
+}
+
+// How often each value is read, by nodes, subgraphs and the outputs of the graph.
+std::map<std::string, size_t> reads_of(const Graph& graph) {
+  std::map<std::string, size_t> reads;
+  for (const auto& output : graph.outputs) ++reads[output.name];
+  for (const auto& node : graph.nodes) {
+    for (const auto& input : node.inputs) ++reads[input];
+    for (const auto& capture : node.captures) ++reads[capture];
+  }
+  return reads;
+}
+
 Graph fold(const Graph& original) {
   Graph graph = original;
   const Probes probes(graph);
+  const MemoryScope scope(folding_memory(graph));
+  std::map<std::string, size_t> reads = reads_of(graph);
   std::vector<Node> kept;
   for (Node node : graph.nodes) {
-    if (fold_node(node, graph, probes.a) || fold_by_shape(node, graph, probes)) continue;
+    if (fold_node(node, graph, probes.a) || fold_by_shape(node, graph, probes)) {
+      for (const auto& input : node.inputs)  // a constant that only folded nodes read makes room for others
+        if (--reads[input] == 0) graph.tensors.erase(input);
+      continue;
+    }
     fix_reshape(node, graph, probes);
     drop_flatten_marker(node, probes);
     kept.push_back(std::move(node));

@@ -5,36 +5,22 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "pare/core/text.h"
+
 namespace pare {
 
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-// The length of the UTF-8 sequence at the front of `text`; 0 when it is not one.
-size_t sequence_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = byte(0);
-  const size_t length = first < 0x80                    ? 1
-                        : first >= 0xC2 && first < 0xE0 ? 2
-                        : (first & 0xF0) == 0xE0        ? 3
-                        : first >= 0xF0 && first < 0xF5 ? 4
-                                                        : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  return length;
-}
-
 }  // namespace
 
 std::string escape_html(std::string_view text) {
   std::string result;
   for (size_t at = 0; at < text.size();) {
-    const size_t length = sequence_length(text.substr(at));
+    const Utf8Character next = first_character(text.substr(at));
     const char c = text[at];
-    const bool control = static_cast<uint8_t>(c) < 0x20 && c != '\n' && c != '\t';
-    if (length == 0 || control)
+    if (!next.valid || (steers_display(next.code) && c != '\n' && c != '\t'))
       result += kReplacement;
     else if (c == '<')
       result += "&lt;";
@@ -47,8 +33,8 @@ std::string escape_html(std::string_view text) {
     else if (c == '\'')
       result += "&#39;";
     else
-      result += text.substr(at, length);
-    at += std::max<size_t>(length, 1);
+      result += text.substr(at, next.length);
+    at += next.length;
   }
   return result;
 }

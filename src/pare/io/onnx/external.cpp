@@ -41,10 +41,14 @@ std::shared_ptr<MappedFile> ExternalFiles::open(const std::string& location, con
     throw Error(ErrorKind::format, where, "keeps its data in the file '{}', but there is no directory to find it in",
                 location);
   auto& file = files_[location];
-  if (!file) {
+  if (file) return file;
+  try {
     file = MappedFile::open(resolve_location(directory_, location, where));
-    mapped_ += file->size();
+  } catch (const Error& error) {
+    if (error.where() == where) throw;
+    throw Error(error.kind(), where, "keeps its data in '{}', which {}", location, error.message());
   }
+  mapped_ += file->size();
   return file;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <set>
 
 #include "pare/core/error.h"
@@ -198,6 +199,27 @@ constexpr LowerRule kLowerings[] = {
     {"GroupNormalization", 11, kAnyOpset, write_out_groups},
 };
 
+// The opset of the file, where something in a subgraph or in a function that one calls has another form in `opset`;
+// nothing where all can be written so. Functions import opsets of their own, which runtimes want to be the model's.
+std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool needed,
+                                       std::vector<std::string>& raised_by) {
+  const int64_t source = graph.source_opset;
+  if (source == 0 || source == opset) return std::nullopt;
+  const auto keep = [&](const std::string& where, const std::string& op) {
+    if (source < kOldestWritten || (needed && source < opset))
+      throw Error(ErrorKind::unsupported, where, "has {} of opset {}, which opset {} writes differently", op, source,
+                  opset);
+    raised_by.push_back(fmt::format("{} has {} of opset {}", where, op, source));
+    return source;
+  };
+  for (const auto& node : graph.nodes)
+    for (const auto& [domain, op] : content_of_subgraphs(node).operators)
+      if (domain.empty() && form_differs(op, source, opset)) return keep("the subgraph of " + describe(node), op);
+  for (const auto& [domain, op] : content_of_functions(called_functions(graph)).operators)
+    if (domain.empty()) return keep("a function", op);
+  return std::nullopt;
+}
+
 // The opset that every node can be written in, and who needs more than the target.
 int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string>& raised_by) {
   int64_t opset = target;
@@ -211,16 +233,7 @@ int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string
       raised_by.push_back(fmt::format("tensor '{}' is bfloat16, which needs opset 13", name));
       opset = 13;
     }
-  for (const auto& node : graph.nodes)
-    for (const auto& [domain, op] : content_of_subgraphs(node).operators) {
-      const int64_t source = graph.source_opset;
-      if (!domain.empty() || source == 0 || source == opset || !form_differs(op, source, opset)) continue;
-      if (source < kOldestWritten || (opset > target && source < opset))
-        throw Error(ErrorKind::unsupported, describe(node),
-                    "its subgraph has {} of opset {}, which opset {} writes differently", op, source, opset);
-      raised_by.push_back(fmt::format("the subgraph of {} has {} of opset {}", describe(node), op, source));
-      return source;
-    }
+  if (const auto kept = opset_of_bodies(graph, opset, opset > target, raised_by)) return *kept;
   return opset;
 }
 

@@ -1,25 +1,24 @@
 #include "pare/io/onnx/read.h"
 
 #include <c10/util/Exception.h>
-#include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/stubs/logging.h>
 #include <onnx/onnx_pb.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <climits>
-#include <cstring>
 #include <unordered_set>
 
 #include "pare/core/error.h"
+#include "pare/core/file.h"
+#include "pare/core/memory.h"
+#include "pare/core/text.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/upgrade.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -73,6 +72,34 @@ void refuse_functions(const onnx::ModelProto& model, const std::string& file) {
       if (function.name() == node.op_type() && plain_domain(function.domain()) == plain_domain(node.domain()))
         throw Error(ErrorKind::unsupported, file, "calls the function {}.{}; export the model with functions inlined",
                     function.domain(), function.name());
+}
+
+// Functions stay as bytes where subgraphs call them, and are written with these.
+void take_functions(const onnx::ModelProto& model, Graph& graph, const std::string& file) {
+  for (const auto& function : model.functions()) graph.functions.push_back(function.SerializeAsString());
+  graph.functions = called_functions(graph);
+  if (content_of_functions(graph.functions).external_data)
+    throw Error(ErrorKind::unsupported, file, "has a function with external data, which pare does not read");
+}
+
+[[noreturn]] void refuse_attribute(const Graph& graph, const Node& node, const std::string& name) {
+  throw Error(ErrorKind::unsupported, describe(node), "has an attribute '{}', which {} of opset {} does not have", name,
+              node.op, graph.source_opset);
+}
+
+void refuse_markers(const Graph& graph) {
+  for (const auto& node : graph.nodes)
+    for (const auto& [name, value] : node.attributes)
+      if (node.domain.empty() && is_marker(node, name)) refuse_attribute(graph, node, name);
+}
+
+// Attributes of a known operator that its canonical form does not have: raised from an older form they would be gone.
+void check_attributes(const Graph& graph) {
+  for (const auto& node : graph.nodes) {
+    const OpDef* op = node.domain.empty() ? find_op(node) : nullptr;
+    for (const auto& [name, value] : node.attributes)
+      if (op != nullptr && !op->takes(name) && !is_marker(node, name)) refuse_attribute(graph, node, name);
+  }
 }
 
 ValueInfo read_value_info(const onnx::ValueInfoProto& proto, const std::string& what) {
@@ -169,23 +196,19 @@ Graph build_graph(onnx::ModelProto& model, const std::string& file, ExternalFile
   for (const auto& output : proto.output()) graph.outputs.push_back(read_value_info(output, "graph output"));
   graph.nodes.reserve(proto.node_size());
   for (auto& node : *proto.mutable_node()) graph.nodes.push_back(take_node(node, files));
+  take_functions(model, graph, file);
   name_nodes(graph);
   check_made_once(graph);
   graph = absorb_constants(std::move(graph));
   graph = sort_topologically(std::move(graph));
   const int64_t opset = graph.source_opset;
+  refuse_markers(graph);
   graph = upgrade(std::move(graph), opset, read_known_types(proto));
+  check_attributes(graph);
   graph = bypass_identities(std::move(graph));
   check_captures(graph);
   verify(graph);
   return graph;
-}
-
-// Names come from the file: nothing in them may break a line or steer a terminal.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
 }
 
 // Errors of the parts name the place in the file; this puts the file before it.
@@ -197,36 +220,23 @@ Graph read_model(google::protobuf::io::ZeroCopyInputStream& stream, const std::s
     return build_graph(model, file, files);
   } catch (const Error& error) {
     const bool named = error.where().starts_with(file);
-    throw Error(error.kind(), named ? error.where() : file + ": " + printable(error.where()),
-                printable(error.message()));
-  } catch (const c10::Error& error) {
-    throw Error(ErrorKind::format, file, printable(error.what_without_backtrace()));
+    throw Error(error.kind(), named ? error.where() : file + ": " + escape_controls(error.where()),
+                escape_controls(error.message()));
+  } catch (const OutOfMemory& refused) {
+    throw Error(ErrorKind::memory, file, to_string(refused));
+  } catch (const c10::Error&) {
+    throw Error(ErrorKind::format, file, "holds a tensor that cannot be");
   }
 }
-
-// A descriptor that closes itself.
-struct OpenFile {
-  explicit OpenFile(const fs::path& path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (fd >= 0) ::close(fd);
-  }
-  int fd;
-};
 
 }  // namespace
 
 Graph read_onnx(const fs::path& path) {
-  const OpenFile file(path);
-  if (file.fd < 0) throw Error(ErrorKind::file, path.string(), "cannot be opened: {}", std::strerror(errno));
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode))
-    throw Error(ErrorKind::file, path.string(), "is not a regular file");
-  if (status.st_size > INT_MAX)
+  const RegularFile file(path);
+  if (file.size() > INT_MAX)
     throw Error(ErrorKind::format, path.string(),
-                "has {} bytes, and a model file may have 2 GiB: the rest is external data", status.st_size);
-  google::protobuf::io::FileInputStream stream(file.fd, kReadBlock);
+                "has {} bytes, and a model file may have 2 GiB: the rest is external data", file.size());
+  google::protobuf::io::FileInputStream stream(file.descriptor(), kReadBlock);
   return read_model(stream, path.string(), path.has_parent_path() ? path.parent_path() : fs::path("."));
 }
 

@@ -18,6 +18,20 @@ void collect_attribute(const onnx::AttributeProto& attribute, SubgraphContent& c
   for (const auto& graph : attribute.graphs()) collect_graph(graph, content);
 }
 
+std::string plain_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+void collect_node(const onnx::NodeProto& node, SubgraphContent& content) {
+  content.operators.emplace(plain_domain(node.domain()), node.op_type());
+  content.reads.insert(node.input().begin(), node.input().end());
+  for (const auto& attribute : node.attribute()) collect_attribute(attribute, content);
+}
+
+onnx::FunctionProto parse_function(const std::string& bytes) {
+  onnx::FunctionProto function;
+  if (!function.ParseFromString(bytes)) throw Error(ErrorKind::format, "function", "cannot be read");
+  return function;
+}
+
 // Adds what one graph reads from outside itself; `content.reads` of nested graphs are resolved against this one.
 void collect_graph(const onnx::GraphProto& graph, SubgraphContent& content) {
   SubgraphContent inside;
@@ -29,10 +43,8 @@ void collect_graph(const onnx::GraphProto& graph, SubgraphContent& content) {
   }
   for (const auto& tensor : graph.sparse_initializer()) made.insert(tensor.values().name());
   for (const auto& node : graph.node()) {
-    inside.operators.emplace(node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type());
-    inside.reads.insert(node.input().begin(), node.input().end());
+    collect_node(node, inside);
     made.insert(node.output().begin(), node.output().end());
-    for (const auto& attribute : node.attribute()) collect_attribute(attribute, inside);
   }
   for (const auto& output : graph.output()) inside.reads.insert(output.name());
   content.names.insert(made.begin(), made.end());
@@ -56,6 +68,34 @@ SubgraphContent content_of_subgraphs(const Node& node) {
     collect_attribute(proto, content);
   }
   return content;
+}
+
+SubgraphContent content_of_functions(const std::vector<std::string>& functions) {
+  SubgraphContent content;
+  for (const auto& bytes : functions) {
+    const onnx::FunctionProto function = parse_function(bytes);
+    for (const auto& node : function.node()) collect_node(node, content);
+  }
+  return content;
+}
+
+std::vector<std::string> called_functions(const Graph& graph) {
+  if (graph.functions.empty()) return {};
+  std::set<std::pair<std::string, std::string>> called;
+  for (const auto& node : graph.nodes) called.merge(content_of_subgraphs(node).operators);
+  std::vector<std::string> rest = graph.functions;
+  std::vector<std::string> result;
+  for (bool found = true; found;) {
+    found = false;
+    std::erase_if(rest, [&](const std::string& bytes) {
+      const onnx::FunctionProto function = parse_function(bytes);
+      if (!called.contains({plain_domain(function.domain()), function.name()})) return false;
+      called.merge(content_of_functions({bytes}).operators);
+      result.push_back(bytes);
+      return found = true;
+    });
+  }
+  return result;
 }
 
 }  // namespace pare

@@ -21,4 +21,10 @@ struct SubgraphContent {
 // Everything inside the subgraph attributes of a node; empty when it has none.
 SubgraphContent content_of_subgraphs(const Node& node);
 
+// Those of graph.functions that subgraphs of its nodes call, themselves or through each other.
+std::vector<std::string> called_functions(const Graph& graph);
+
+// Everything inside the bodies of functions (serialised FunctionProtos).
+SubgraphContent content_of_functions(const std::vector<std::string>& functions);
+
 }  // namespace pare

@@ -185,7 +185,7 @@ constexpr UpgradeRule kUpgrades[] = {
     {"RNN", 7, drop_output_sequence},
     {"GRU", 7, drop_output_sequence},
     {"LSTM", 7, drop_output_sequence},
-    {"BatchNormalization", 9, raise_spatial},
+    {"BatchNormalization", kAlways, raise_spatial},
     {"BatchNormalization", 14, raise_batch_norm},
     {"Scan", 9, refuse_scan},
     {"Dropout", 10, raise_dropout_mask},
@@ -226,13 +226,18 @@ constexpr UpgradeRule kUpgrades[] = {
 
 }  // namespace
 
+bool is_marker(const Node& node, const std::string& attribute) {
+  const bool softmax = node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "Hardmax";
+  return (softmax && attribute == "flatten") || (node.op == "GroupNormalization" && attribute == "per_group");
+}
+
 Graph upgrade(Graph graph, int64_t opset, const KnownTypes& types) {
   UpgradeContext context(graph, opset, types);
   std::vector<Node> raised;
   raised.reserve(graph.nodes.size());
   for (auto& node : graph.nodes) {
     if (node.domain.empty()) {
-      if (opset < 7) drop_legacy_attributes(node, context);
+      drop_legacy_attributes(node, context);
       for (const auto& rule : kUpgrades)
         if (opset < rule.below && node.op == rule.op) rule.raise(node, context);
     }

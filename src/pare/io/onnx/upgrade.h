@@ -5,6 +5,7 @@
 // operators:
 //   Softmax, LogSoftmax, Hardmax   flatten=1    the tensor is first flattened to 2-D at `axis` (not the last one)
 //   GroupNormalization             per_group=1  scale and bias have one element per group, not per channel
+// No file may bring them along.
 #pragma once
 
 #include <map>
@@ -18,6 +19,9 @@ inline constexpr int64_t kCanonicalOpset = 21;
 
 // What a file says about values: its value_info, inputs and outputs.
 using KnownTypes = std::map<std::string, ValueInfo>;
+
+// Is the attribute one of pare's own markers?
+bool is_marker(const Node& node, const std::string& attribute);
 
 // `graph` holds the nodes as the file has them, sorted. Error{unsupported} names a node with semantics that cannot be
 // kept.

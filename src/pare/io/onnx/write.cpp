@@ -10,6 +10,7 @@
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/lower.h"
+#include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/versions.h"
 
@@ -23,7 +24,8 @@ namespace {
 
 constexpr size_t kLargestModel = 1'800'000'000;  // bytes of tensors; a protobuf message ends at 2 GiB
 constexpr size_t kExternalFrom = 1024;           // smaller tensors stay in the model
-constexpr size_t kDataAlignment = 4096;          // so that the data can be memory-mapped
+constexpr int64_t kFirstIrWithFunctions = 8;
+constexpr size_t kDataAlignment = 4096;  // so that the data can be memory-mapped
 
 size_t tensor_bytes(const Graph& graph) {
   size_t total = 0;
@@ -70,7 +72,9 @@ void fill_opsets(const Graph& graph, int64_t opset, onnx::ModelProto& model) {
 onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   const Graph& graph = lowered.graph;
   onnx::ModelProto model;
-  model.set_ir_version(ir_version_of(lowered.opset));
+  const auto functions = called_functions(graph);
+  model.set_ir_version(std::max(ir_version_of(lowered.opset), functions.empty() ? 0 : kFirstIrWithFunctions));
+  for (const auto& bytes : functions) model.add_functions()->ParseFromString(bytes);
   model.set_producer_name("pare");
   model.set_producer_version(PARE_VERSION);
   fill_opsets(graph, lowered.opset, model);
