@@ -559,6 +559,11 @@ exits "prune --steps: small groups too" 0 prune --arch resnet20 --inner-only --c
 check "prune --steps: small groups too: half of 16" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
   process.exit(r.groups.find((g) => g.name === "layer1.0.conv1").kept === 8 ? 0 : 1)'
+exits "prune --scope global with ties" 0 prune --arch resnet20 --criterion bn --scope global --channels 0.3 --round-to 1 --compensate none --json -o ties.onnx
+check "prune --scope global with ties: as many as asked for" "$(head -c 300 stdout)" node -e '
+  const { groups } = JSON.parse(require("fs").readFileSync("stdout")), sum = (key) => groups.reduce((all, group) => all + group[key], 0);
+  const removed = 1 - sum("kept") / sum("total");
+  process.exit(removed > 0.28 && removed <= 0.3 ? 0 : 1)'
 exits "prune to .safetensors" 0 prune --arch lenet-5 --channels 0.5 --round-to 1 -o narrow.safetensors
 check "prune to .safetensors: says that it cannot be read again" "$(head -c 300 stderr)" grep -q 'narrow.safetensors.*write .onnx' stderr
 exits "prune: a negative gate" 2 prune --arch lenet-5 --channels 0.5 --max-drop=-0.5 -o bad.onnx

@@ -63,6 +63,36 @@ TEST(CalibrationOverRanks, MomentsAreThoseOfAllRows) {
   });
 }
 
+// Ranks whose parts have other means, far from zero, and one that has nothing to add.
+TEST(CalibrationOverRanks, MomentsOfPartsThatDiffer) {
+  at::manual_seed(3);
+  const at::Tensor x = at::cat({at::randn({30, 3}) + 1800, at::randn({50, 3}) + 1810});
+  const at::Tensor y = x.narrow(1, 0, 2) * 0.5 + at::randn({80, 2});
+  const auto centred = [](const at::Tensor& t) { return t.to(at::kDouble) - t.to(at::kDouble).mean(0); };
+  const at::Tensor xx = at::mm(centred(x).t(), centred(x)) / 80;
+  const at::Tensor xy = at::mm(centred(x).t(), centred(y)) / 80;
+  on_ranks(3, [&](ProcessGroup& ranks) {
+    const int64_t begin = ranks.rank() == 0 ? 0 : 30;
+    const int64_t count = ranks.rank() == 0 ? 30 : ranks.rank() == 1 ? 50 : 0;
+    const at::Tensor own = x.narrow(0, begin, count);
+    Moments moments;
+    moments.add(own);
+    moments.sum_over(ranks);
+    CrossMoments cross;
+    cross.add(own, y.narrow(0, begin, count));
+    cross.sum_over(ranks);
+    ChannelMoments channels;
+    channels.add(own);
+    channels.sum_over(ranks);
+    EXPECT_EQ(moments.count(), 80);
+    EXPECT_TRUE(at::allclose(moments.mean(), x.to(at::kDouble).mean(0), 1e-12));
+    EXPECT_TRUE(at::allclose(moments.covariance(), xx, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(cross.covariance_xy(), xy, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(cross.mean_y(), y.to(at::kDouble).mean(0), 1e-12));
+    EXPECT_TRUE(at::allclose(channels.variance(), xx.diagonal(), 1e-9, 1e-9));
+  });
+}
+
 TEST(CalibrationOverRanks, EveryImageBelongsToOneRank) {
   const std::vector<at::Tensor> images = {at::arange(7)};
   on_ranks(3, [&](ProcessGroup& ranks) {

@@ -103,6 +103,60 @@ TEST(Budget, GlobalKeepsAFloor) {
   EXPECT_GT(selection.groups[1].kept, 10);
 }
 
+int64_t removed_in(const Selection& selection, const std::string& name) {
+  return static_cast<int64_t>(plan(selection, name).removed.size());
+}
+
+// All channels equally important: every group loses its share and no channel more than asked for goes.
+TEST(Budget, GlobalSpreadsTiesOverTheGroups) {
+  const Graph graph = build("lenet-300-100");
+  const ChannelMap map = analyze_channels(graph);
+  const Importance equal = [](const ChannelGroup& group, std::string&) {
+    return at::ones({static_cast<int64_t>(group.channels.size())}, at::kDouble);
+  };
+  const auto chosen = [&](double ratio) {
+    return select_channels(graph, map, {.scope = Scope::global, .ratio = ratio, .round_to = 1}, equal);
+  };
+  for (const double ratio : {0.01, 0.3, 0.5}) {
+    const Selection selection = chosen(ratio);
+    EXPECT_EQ(selection.removed().size(), static_cast<size_t>(std::floor(400 * ratio + 1e-9))) << ratio;
+    EXPECT_NEAR(static_cast<double>(removed_in(selection, "ip1")), 300 * ratio, 1) << ratio;
+    EXPECT_EQ(chosen(ratio).removed(), selection.removed());
+  }
+}
+
+TEST(Budget, GlobalTakesTheCountAskedForWithTiesAndFloors) {
+  const Graph graph = build("resnet20");
+  const ChannelMap map = analyze_channels(graph);
+  int64_t channels = 0;
+  for (const auto& group : map.groups)
+    if (group.prunable() && !group.consumers.empty()) channels += static_cast<int64_t>(group.channels.size());
+  for (const Criterion criterion : {Criterion::bn, Criterion::l1})  // an untrained network: every γ is one
+    for (const double ratio : {0.1, 0.3, 0.7}) {
+      const Selection selection =
+          select_channels(graph, map, {.scope = Scope::global, .ratio = ratio, .round_to = 1},
+                          [&](const ChannelGroup& group, std::string& reason) {
+                            return importance(graph, map, group, {.criterion = criterion}, reason);
+                          });
+      EXPECT_EQ(static_cast<double>(selection.removed().size()), std::floor(static_cast<double>(channels) * ratio));
+    }
+}
+
+TEST(Budget, ComparableScoresAreTakenAsTheyAre) {
+  const Graph graph = build("lenet-300-100");
+  const ChannelMap map = analyze_channels(graph);
+  // Every channel of the second layer matters less than any of the first.
+  const Importance scores = [](const ChannelGroup& group, std::string&) {
+    const auto size = static_cast<int64_t>(group.channels.size());
+    return at::arange(1, size + 1, at::kDouble) * (size == 300 ? 1 : 1e-3);
+  };
+  BudgetOptions options{.scope = Scope::global, .ratio = 0.2, .round_to = 1, .floor = 0.1};
+  options.comparable = true;
+  EXPECT_EQ(removed_in(select_channels(graph, map, options, scores), "ip2"), 80);
+  options.comparable = false;
+  EXPECT_EQ(removed_in(select_channels(graph, map, options, scores), "ip2"), 20);
+}
+
 TEST(Budget, InnerOnlyLeavesStreamsAlone) {
   const Selection selection = select(build("resnet20"), {.ratio = 0.5, .round_to = 1, .inner_only = true});
   int cut = 0;

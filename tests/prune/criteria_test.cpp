@@ -95,6 +95,83 @@ TEST(Criteria, TaylorIsTheDerivativeOfTheLoss) {
   }
 }
 
+double largest(const at::Tensor& difference) { return difference.abs().max().item<double>(); }
+
+TEST(Criteria, GeometricMedianOfFiltersFarFromZero) {
+  Graph graph = linear_net();
+  graph.tensors["t0"] = graph.tensor("t0") * 1e-3 + 1e3;
+  graph.tensors["t1"] = graph.tensor("t1") + 1e3;
+  graph.tensors["t0"][4] = graph.tensors["t0"][2];  // a copy, at no distance
+  graph.tensors["t1"][4] = graph.tensors["t1"][2];
+  const at::Tensor filters = at::cat({graph.tensor("t0"), graph.tensor("t1").unsqueeze(1)}, 1);
+  const at::Tensor direct = (filters.unsqueeze(0) - filters.unsqueeze(1)).norm(2, {2}).sum(1);
+  EXPECT_LE(largest(scores(graph, Criterion::gm) / direct - 1), 1e-6);
+}
+
+Graph with_node(Graph graph, const std::string& op) {
+  graph.nodes.push_back({.name = "last", .op = op, .inputs = {graph.outputs[0].name}, .outputs = {"last"}});
+  graph.outputs[0].name = "last";
+  return graph;
+}
+
+TEST(Criteria, TaylorTakesTheScoresInFrontOfProbabilities) {
+  const Graph graph = linear_net();
+  const at::Tensor images = at::randn({20, 5}, at::kDouble);
+  const at::Tensor labels = at::randint(0, 3, {20}, at::kLong);
+  const Gradients plain = loss_gradients(graph, images, labels);
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    const Gradients found = loss_gradients(with_node(graph, op), images, labels);
+    EXPECT_LE(largest(found.at("t0") - plain.at("t0")), 1e-12) << op;
+  }
+}
+
+// Statistics are not parameters: a channel's importance is the derivative of the loss by a scale of the others.
+TEST(Criteria, TaylorLeavesRunningStatisticsOut) {
+  TestGraph g(9);
+  const auto x = g.input("x", {-1, 3, 5, 5});
+  const auto hidden = g.relu(g.batch_norm(g.conv(x, 3, 4), 4));
+  const Graph graph = g.finish(g.linear(g.node("Flatten", {hidden}), 100, 3));
+  const at::Tensor images = at::randn({7, 3, 5, 5}, at::kDouble);
+  const at::Tensor labels = at::randint(0, 3, {7}, at::kLong);
+  const Gradients gradients = loss_gradients(graph, images, labels);
+  const at::Tensor taylor = scores(graph, Criterion::taylor, 0, &gradients);
+  for (int64_t n = 0; n < 4; ++n) {
+    double sum = 0;
+    for (const char* name : {"t0", "t1", "t2", "t3"})  // weight, bias, γ, β
+      sum += (gradients.at(name)[n] * graph.tensor(name)[n]).sum().item<double>();
+    EXPECT_NEAR(taylor[n].item<double>(), std::abs(sum), 1e-12);
+  }
+  EXPECT_FALSE(gradients.contains("t4"));
+  EXPECT_FALSE(gradients.contains("t5"));
+}
+
+TEST(Criteria, TaylorInBatchesIsThatOfAllImagesAtOnce) {
+  const Graph graph = linear_net();
+  const at::Tensor images = at::randn({20, 5}, at::kDouble);
+  for (const at::Tensor& labels : {at::randint(0, 3, {20}, at::kLong), at::randint(0, 2, {20, 3}, at::kByte)}) {
+    const Gradients once = loss_gradients(graph, images, labels, 20);
+    for (const int64_t at_once : {1, 7, 0})
+      for (const auto& [name, gradient] : loss_gradients(graph, images, labels, at_once))
+        EXPECT_LE(largest(gradient - once.at(name)), 1e-12) << name << " " << at_once;
+  }
+}
+
+// Data with several classes for an image: the mean over classes of −log p(label | score).
+TEST(Criteria, TaylorOfSeveralLabelsIsTheirCrossEntropy) {
+  Graph graph = linear_net();
+  const at::Tensor images = at::randn({6, 5}, at::kDouble);
+  const at::Tensor labels = at::randint(0, 2, {6, 3}, at::kByte);
+  const Gradients gradients = loss_gradients(graph, images, labels);
+  const auto loss = [&](double bias) {
+    Graph moved = graph;
+    moved.tensors["t3"] = graph.tensor("t3").clone();
+    moved.tensors["t3"][1] += bias;
+    const at::Tensor p = at::sigmoid(forward(moved, {&images, 1}).outputs[0]);
+    return -at::where(labels.gt(0), p, 1 - p).log().mean().item<double>();
+  };
+  EXPECT_NEAR(gradients.at("t3")[1].item<double>(), (loss(1e-5) - loss(-1e-5)) / 2e-5, 1e-8);
+}
+
 TEST(Criteria, RandomFollowsTheSeed) {
   const Graph graph = linear_net();
   const ChannelMap map = analyze_channels(graph);

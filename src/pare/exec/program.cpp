@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <map>
 #include <set>
 
+#include "pare/exec/fixed_batch.h"
 #include "pare/exec/index_range.h"
 
 namespace pare {
@@ -67,7 +69,36 @@ std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tens
   return evaluate(*step.op, context);
 }
 
+namespace {
+
+// An output without the batch as its first extent (squeezed away) gets an axis for it.
+at::Tensor joined_output(const std::vector<at::Tensor>& parts, int64_t batch, int64_t images) {
+  const at::Tensor& first = parts.front();
+  return first.dim() == 0 || first.size(0) != batch ? at::stack(parts) : joined_batches(parts, batch, images);
+}
+
+RunResult run_in_batches(const Program& program, std::span<const at::Tensor> inputs, const RunOptions& options,
+                         int64_t batch) {
+  std::vector<std::vector<at::Tensor>> outputs(program.graph().outputs.size());
+  std::map<std::string, std::vector<at::Tensor>> tapped;
+  for (const auto& piece : in_fixed_batches(inputs, batch)) {
+    RunResult one = program.run(piece, options);
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i].push_back(std::move(one.outputs[i]));
+    for (auto& [name, value] : one.tapped) tapped[name].push_back(std::move(value));
+  }
+  RunResult all;
+  const int64_t images = inputs[0].size(0);
+  for (const auto& parts : outputs) all.outputs.push_back(joined_output(parts, batch, images));
+  for (const auto& [name, parts] : tapped)
+    all.tapped[name] = program.graph().is_constant(name) ? parts.front() : joined_batches(parts, batch, images);
+  return all;
+}
+
+}  // namespace
+
 RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& options) const {
+  if (const int64_t batch = options.training ? 0 : piece_of_fixed_batch(graph_, inputs); batch > 0)
+    return run_in_batches(*this, inputs, options, batch);
   if (inputs.size() != graph_.inputs.size())
     throw Error(ErrorKind::shape, graph_.name, "{} inputs given, the graph has {}", inputs.size(),
                 graph_.inputs.size());

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <optional>
 
-#include "pare/analysis/cost.h"
 #include "pare/core/error.h"
 #include "pare/core/glob.h"
+#include "pare/prune/pruned_cost.h"
 
 namespace pare {
 
@@ -54,58 +54,6 @@ int64_t kept_count(int64_t total, double ratio, int64_t unit) {
 
 namespace {
 
-// What is left of parameters or multiply-accumulates when channels go, without slicing anything: a tensor shrinks along
-// each axis as its slots say, and a layer's multiply-accumulates as its weight does. Products of two computed values
-// count in full, so that what is saved is never less than what this says.
-class CostModel {
- public:
-  CostModel(const Graph& graph, const ChannelMap& map, Budget budget) {
-    std::map<std::pair<size_t, size_t>, std::vector<const Slot*>> slots;
-    for (const auto& slot : map.slots) slots[{slot.node, slot.input}].push_back(&slot);
-    const ModelCost cost = cost_of(graph, map.shapes);
-    std::set<std::string> counted;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      const Node& node = graph.nodes[n];
-      if (budget == Budget::macs) {
-        const auto weight = slots.find({n, 1});
-        terms_.push_back({static_cast<double>(cost.nodes[n].macs),
-                          weight == slots.end() ? std::vector<const Slot*>{} : weight->second});
-        continue;
-      }
-      for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const auto found = graph.tensors.find(node.inputs[i]);
-        const bool statistic = node.op == "BatchNormalization" && i >= 3;
-        if (found == graph.tensors.end() || !found->second.is_floating_point() || found->second.dim() == 0 ||
-            statistic || !counted.insert(found->first).second)
-          continue;
-        terms_.push_back({static_cast<double>(found->second.numel()), slots[{n, i}]});
-      }
-    }
-  }
-
-  double operator()(const std::set<ChannelId>& removed) const {
-    double sum = 0;
-    for (const auto& [size, slots] : terms_) {
-      double left = size;
-      for (const Slot* slot : slots) {
-        const auto gone = std::count_if(slot->ids.begin(), slot->ids.end(), [&](int64_t id) {
-          return id != kUnlabelled && removed.contains(ChannelId{id});
-        });
-        left *= 1 - static_cast<double>(gone) / static_cast<double>(slot->ids.size());
-      }
-      sum += left;
-    }
-    return sum;
-  }
-
- private:
-  struct Term {
-    double size;
-    std::vector<const Slot*> slots;
-  };
-  std::vector<Term> terms_;
-};
-
 struct GlobRatio {
   std::string glob;
   std::optional<double> ratio;
@@ -133,6 +81,7 @@ class Selector {
     check_options();
     for (size_t g = 0; g < map.groups.size(); ++g) open_group(g, importance);
     check_globs();
+    if (options_.scope == Scope::global) rank_channels();
     if (untouched() &&
         std::none_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.scores.defined(); }))
       throw nothing_left();
@@ -141,7 +90,7 @@ class Selector {
   Selection run() {
     if (options_.budget == Budget::channels) return checked(at_ratio(options_.ratio * options_.part, options_.part));
     // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
-    const CostModel cost(graph_, map_, options_.budget);
+    const PrunedCost cost(graph_, map_, options_.budget);
     const auto saved = [&](const Selection& selection) { return 1 - cost(selection.removed()) / whole_.cost; };
     double low = 0;
     double high = 1 - 1e-6;
@@ -172,6 +121,8 @@ class Selector {
     int64_t width = 0;            // its channels in the whole network
     std::optional<double> ratio;  // its own
     int64_t unit = 1;             // the kept number is a multiple of this
+
+    int64_t gone() const { return width - plan.total; }  // by earlier steps
   };
 
   void check_options() {
@@ -282,16 +233,15 @@ class Selector {
 
   // `ratio` for the groups that have none of their own, and `part` of it for those that have.
   Selection at_ratio(double ratio, double part) const {
-    const double threshold = options_.scope == Scope::global ? global_threshold(ratio) : 0;
+    const std::vector<int64_t> counts = global_counts(ratio);
     Selection selection;
-    for (const auto& candidate : candidates_) {
+    for (size_t c = 0; c < candidates_.size(); ++c) {
+      const Candidate& candidate = candidates_[c];
       GroupPlan plan = candidate.plan;
       if (candidate.scores.defined()) {
         double own = candidate.ratio ? *candidate.ratio * part : ratio;
-        if (options_.scope == Scope::global && !candidate.ratio) {
-          const auto below = (relative(candidate) <= threshold).sum().item<int64_t>() + candidate.width - plan.total;
-          own = std::min(static_cast<double>(below) / static_cast<double>(candidate.width), 1 - options_.floor);
-        }
+        if (options_.scope == Scope::global && !candidate.ratio)
+          own = static_cast<double>(counts[c] + candidate.gone()) / static_cast<double>(candidate.width);
         cut(candidate, plan, std::min(plan.total, kept_count(candidate.width, own, candidate.unit)));
       }
       selection.groups.push_back(std::move(plan));
@@ -299,25 +249,59 @@ class Selector {
     return selection;
   }
 
-  // Layers differ in scale: a score counts relative to the mean of its group.
-  static at::Tensor relative(const Candidate& candidate) {
-    const double mean = candidate.scores.mean().item<double>();
-    return mean > 0 ? candidate.scores / mean : candidate.scores;
+  // Scores that can be compared between groups: as they are, or relative to the mean of their group.
+  at::Tensor relative(const Candidate& candidate) const {
+    const double mean = options_.comparable ? 1 : candidate.scores.mean().item<double>();
+    return (mean > 0 ? candidate.scores / mean : candidate.scores).contiguous();
   }
 
-  double global_threshold(double ratio) const {
-    std::vector<at::Tensor> all;
-    int64_t gone = 0;  // by earlier steps
-    for (const auto& candidate : candidates_) {
-      if (candidate.ratio) continue;
-      gone += candidate.width - candidate.plan.total;
-      if (candidate.scores.defined()) all.push_back(relative(candidate));
+  // One removable channel of the network. Of equally important ones each group has its share among the first: that of
+  // its j-th of m comes at (j + ½)/m.
+  struct Ranked {
+    double score;
+    double share;
+    size_t candidate;
+    auto operator<=>(const Ranked&) const = default;
+  };
+
+  void rank_channels() {
+    for (size_t c = 0; c < candidates_.size(); ++c) {
+      const Candidate& candidate = candidates_[c];
+      if (candidate.ratio || !candidate.scores.defined()) continue;
+      const at::Tensor sorted = std::get<0>(relative(candidate).sort());
+      const double* scores = sorted.data_ptr<double>();
+      const double* end = scores + sorted.numel();
+      for (const double* first = scores; first != end;) {
+        const double* last = std::upper_bound(first, end, *first);
+        for (const double* s = first; s != last; ++s)
+          ranked_.push_back({*s, (static_cast<double>(s - first) + 0.5) / static_cast<double>(last - first), c});
+        first = last;
+      }
     }
-    if (all.empty()) return 0;
-    const at::Tensor sorted = std::get<0>(at::cat(all).sort());
-    const auto wanted = std::floor(static_cast<double>(sorted.numel() + gone) * ratio + 1e-9);
-    const int64_t count = static_cast<int64_t>(wanted) - gone;
-    return count <= 0 ? -1 : sorted[std::min(count, sorted.numel()) - 1].item<double>();
+    std::sort(ranked_.begin(), ranked_.end());
+  }
+
+  // How many channels of each group are among the least important of all; a group at its floor leaves its place to
+  // others.
+  std::vector<int64_t> global_counts(double ratio) const {
+    std::vector<int64_t> counts(candidates_.size(), 0);
+    int64_t gone = 0;
+    for (const auto& candidate : candidates_)
+      if (!candidate.ratio) gone += candidate.gone();
+    const double all = static_cast<double>(static_cast<int64_t>(ranked_.size()) + gone);
+    int64_t left = static_cast<int64_t>(std::floor(all * ratio + 1e-9)) - gone;
+    for (const auto& [score, share, c] : ranked_) {
+      if (left <= 0) break;
+      if (counts[c] >= most_of(candidates_[c])) continue;
+      ++counts[c];
+      --left;
+    }
+    return counts;
+  }
+
+  int64_t most_of(const Candidate& candidate) const {
+    const auto floor = static_cast<int64_t>(std::floor(static_cast<double>(candidate.width) * options_.floor + 1e-9));
+    return candidate.plan.total - std::max<int64_t>(floor, 1);
   }
 
   Error nothing_left() const {
@@ -348,6 +332,7 @@ class Selector {
   std::vector<GlobRatio> layers_;
   std::set<std::string> matched_;
   std::vector<Candidate> candidates_;
+  std::vector<Ranked> ranked_;  // global: the least important first
 };
 
 }  // namespace
@@ -355,7 +340,7 @@ class Selector {
 WholeNetwork whole_network(const Graph& graph, const ChannelMap& map, Budget budget) {
   WholeNetwork whole;
   for (const auto& group : map.groups) whole.widths[group.name] = static_cast<int64_t>(group.channels.size());
-  if (budget != Budget::channels) whole.cost = CostModel(graph, map, budget)({});
+  if (budget != Budget::channels) whole.cost = PrunedCost(graph, map, budget)({});
   return whole;
 }
 

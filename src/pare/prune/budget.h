@@ -19,7 +19,7 @@ namespace pare {
 enum class Budget { channels, params, macs };
 enum class Scope {
   uniform,  // the same fraction of every group
-  global,   // the least important channels of the whole network, each group's importance taken relative to its mean
+  global,   // the least important channels of the whole network; equally important ones are spread over the groups
 };
 
 // A network before the first of several steps: what the ratios of each of them are parts of.
@@ -36,6 +36,7 @@ struct BudgetOptions {
   std::vector<std::string> skip;    // GLOB: not these
   int64_t round_to = 8;             // widths that are left are multiples of this
   double floor = 0.1;               // global: at least this fraction of a group stays
+  bool comparable = false;          // global: scores of groups are on one scale; else each is relative to its mean
   bool inner_only = false;          // leave residual streams alone
   double part = 1;                  // of all ratios: what is to be gone after this step, i/n at step i of n
   std::optional<WholeNetwork> whole = std::nullopt;  // none: the graph itself

@@ -4,32 +4,73 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
+#include <set>
+#include <string_view>
+#include <utility>
+
 #include "pare/analysis/scores.h"
+#include "pare/calibrate/batches.h"
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/prune/filters.h"
 
 namespace pare {
 
+namespace {
+
+constexpr std::pair<std::string_view, Criterion> kCriteria[] = {
+    {"l1", Criterion::l1}, {"l2", Criterion::l2},         {"gm", Criterion::gm},
+    {"bn", Criterion::bn}, {"taylor", Criterion::taylor}, {"random", Criterion::random},
+};
+
+}  // namespace
+
 Criterion criterion_of(const std::string& name) {
-  if (name == "l1") return Criterion::l1;
-  if (name == "l2") return Criterion::l2;
-  if (name == "gm") return Criterion::gm;
-  if (name == "bn") return Criterion::bn;
-  if (name == "taylor") return Criterion::taylor;
-  if (name == "random") return Criterion::random;
-  throw Error(ErrorKind::usage, "--criterion", "'{}' is not l1, l2, gm, bn, taylor or random", name);
+  std::vector<std::string_view> names;
+  for (const auto& [known, criterion] : kCriteria) {
+    if (name == known) return criterion;
+    names.push_back(known);
+  }
+  throw Error(ErrorKind::usage, "--criterion", "'{}' is none of {}", name, fmt::join(names, ", "));
 }
 
-Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at::Tensor& labels) {
-  const at::AutoGradMode with_gradients(true);
+namespace {
+
+std::set<std::string> running_statistics(const Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& node : graph.nodes)
+    if (node.op == "BatchNormalization" && node.domain.empty())
+      for (size_t i = 3; i < node.inputs.size(); ++i) names.insert(node.inputs[i]);
+  return names;
+}
+
+TensorMap leaves_of(const Graph& graph) {
+  const auto statistics = running_statistics(graph);
   TensorMap leaves;
   for (const auto& [name, tensor] : graph.tensors)
-    if (tensor.is_floating_point() && tensor.dim() > 0) leaves[name] = tensor.detach().clone().requires_grad_();
-  const Program program(graph);
-  at::Tensor logits = program.run({&images, 1}, {.parameters = &leaves}).outputs.at(0);
-  if (logits.dim() > 2) logits = score_rows(logits);
-  at::nll_loss(at::log_softmax(logits, 1), labels).backward();
+    if (tensor.is_floating_point() && tensor.dim() > 0 && !statistics.contains(name))
+      leaves[name] = tensor.detach().clone().requires_grad_();
+  return leaves;
+}
+
+at::Tensor mean_loss(const at::Tensor& scores, const at::Tensor& labels) {
+  const at::Tensor rows = scores.dim() == 2 ? scores : score_rows(scores);
+  if (labels.dim() == 2) return at::binary_cross_entropy_with_logits(rows, labels.to(rows.scalar_type()));
+  return at::nll_loss(at::log_softmax(rows, 1), labels);
+}
+
+}  // namespace
+
+Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at::Tensor& labels, int64_t at_once) {
+  const at::AutoGradMode with_gradients(true);
+  const Program program(scores_only(graph));
+  TensorMap leaves = leaves_of(program.graph());
+  const auto count = static_cast<double>(images.size(0));
+  for (const auto& part : in_batches({images, labels}, at_once > 0 ? at_once : images_at_once(graph))) {
+    const at::Tensor scores = program.run({&part[0], 1}, {.parameters = &leaves}).outputs.at(0);
+    const at::Tensor loss = mean_loss(scores, part[1]) * (static_cast<double>(part[0].size(0)) / count);
+    loss.backward();
+  }
   Gradients gradients;
   for (auto& [name, leaf] : leaves)
     if (leaf.grad().defined()) gradients[name] = leaf.grad();
@@ -44,6 +85,21 @@ at::Tensor vectors_of(const Graph& graph, const ChannelMap& map, const ChannelGr
   for (const size_t s : group.producers)
     if (graph.tensor(map.slots[s].tensor).scalar_type() == at::kDouble) type = at::kDouble;
   return group_filters(graph, map, group, type).vectors().to(type);
+}
+
+// Σ_m ‖f_n − f_m‖ by ‖a‖² + ‖b‖² − 2ab, a matrix product, of filters less their mean: near copies keep their distance.
+at::Tensor summed_distances(const at::Tensor& filters) {
+  constexpr int64_t kRows = 1024;  // at once
+  const at::Tensor f = filters - filters.mean(0);
+  const at::Tensor squares = f.square().sum(1);
+  std::vector<at::Tensor> sums;
+  for (int64_t begin = 0; begin < f.size(0); begin += kRows) {
+    const at::Tensor rows = f.slice(0, begin, begin + kRows);
+    at::Tensor distances = at::addmm(squares.slice(0, begin, begin + kRows).unsqueeze(1) + squares, rows, f.t(), 1, -2);
+    distances.diagonal(begin).zero_();
+    sums.push_back(distances.clamp_min_(0).sqrt_().sum(1));
+  }
+  return at::cat(sums);
 }
 
 // Which batch norms scale the channels: input 1 of a BatchNormalization, wherever the channels pass one.
@@ -81,11 +137,7 @@ at::Tensor importance(const Graph& graph, const ChannelMap& map, const ChannelGr
   switch (options.criterion) {
     case Criterion::l1: scores = vectors_of(graph, map, group).abs().sum(1).to(at::kDouble); break;
     case Criterion::l2: scores = vectors_of(graph, map, group).norm(2, {1}).to(at::kDouble); break;
-    case Criterion::gm: {
-      const at::Tensor filters = group_filters(graph, map, group).vectors();
-      scores = at::cdist(filters, filters, 2, /*compute_mode=*/2).sum(1);
-      break;
-    }
+    case Criterion::gm: scores = summed_distances(group_filters(graph, map, group).vectors()); break;
     case Criterion::bn: scores = batch_norm_scales(graph, map, group); break;
     case Criterion::taylor:
       if (options.gradients == nullptr) throw Error(ErrorKind::usage, "--criterion", "taylor needs --data");

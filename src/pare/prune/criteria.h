@@ -4,7 +4,7 @@
 //   gm       sum of Euclidean distances from its filter to all others of the group (He et al., CVPR 2019)
 //   bn       |γ| of the batch norm behind it                                       (Liu et al., ICCV 2017)
 //   taylor   |Σ w ∂L/∂w| over the parameters of the channel: what the loss would change by, to first order, if it went
-//            (Molchanov et al., CVPR 2019); needs labelled images
+//            (Molchanov et al., CVPR 2019); needs labelled images. Running statistics are not parameters
 //   random   drawn from the seed
 //
 // A filter is a row of GroupFilters::vectors(): with its bias appended where no batch norm follows. Where several
@@ -27,9 +27,11 @@ enum class Criterion { l1, l2, gm, bn, taylor, random };
 // Error{usage} for an unknown name.
 Criterion criterion_of(const std::string& name);
 
-// Gradients of the loss, for `taylor`: of every floating-point tensor of the graph, by name.
+// Gradients of the loss, for `taylor`: of every floating-point tensor of the graph but running statistics, by name. The
+// loss is the mean cross-entropy of the scores (analysis/scores.h), over classes too where an image has several labels.
+// Images are run `at_once` at a time; 0: as many as memory allows.
 using Gradients = TensorMap;
-Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at::Tensor& labels);
+Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at::Tensor& labels, int64_t at_once = 0);
 
 struct CriterionOptions {
   Criterion criterion = Criterion::l1;

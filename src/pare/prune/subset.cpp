@@ -4,49 +4,106 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "pare/analysis/layers.h"
+#include "pare/calibrate/batches.h"
 #include "pare/calibrate/moments.h"
 #include "pare/exec/program.h"
 #include "pare/prune/filters.h"
 
 namespace pare {
 
-std::vector<int64_t> greedy_order(std::vector<ReaderMoments> readers) {
+namespace {
+
+constexpr int64_t kAtOnce = 64;         // updates that are applied together, as a matrix product
+constexpr double kNothingLeft = 1e-12;  // below it an error is rounding
+
+// E = C − C_:K C_KK⁻¹ C_K: of one reader and P = E Q E, as channels are kept. With e = E_:k, p = E_kk, v = P_:k
+//   E' = E − u uᵀ,   P' = P − u wᵀ − w uᵀ,   u = e/√p,   w = v/√p − v_k/(2p) u
+// Only the diagonals follow every step; the matrices lag behind by a few u and w.
+class Remainder {
+ public:
+  explicit Remainder(const ReaderMoments& reader)
+      : E_(reader.covariance.clone()),
+        P_(at::mm(E_, at::mm(reader.gram, E_))),
+        e_(E_.diagonal().clone()),
+        p_(P_.diagonal().clone()),
+        u_(at::zeros({kAtOnce, E_.size(0)}, at::kDouble)),
+        w_(at::zeros_like(u_)),
+        smallest_(1e-9 * std::max(e_.max().item<double>(), 1e-300)),
+        error_((reader.gram * E_).sum().item<double>()) {}
+
+  double error() const { return error_; }  // tr(Q C)
+
+  // (E Q E)_kk / E_kk; a channel that is a combination of kept ones gains nothing.
+  at::Tensor gains() const { return at::where(e_ > smallest_, p_.clamp_min(0) / e_, at::zeros_like(e_)); }
+
+  void keep(int64_t k) {
+    const double pivot = e_[k].item<double>();
+    if (!(pivot > smallest_)) return;
+    const at::Tensor us = u_.narrow(0, 0, lag_).t(), ws = w_.narrow(0, 0, lag_).t();
+    const at::Tensor u = (E_.select(1, k) - at::mv(us, us[k])) / std::sqrt(pivot);
+    const at::Tensor v = P_.select(1, k) - at::mv(us, ws[k]) - at::mv(ws, us[k]);
+    const at::Tensor w = v / std::sqrt(pivot) - u * (v[k].item<double>() / (2 * pivot));
+    e_ = e_ - u.square();
+    p_ = p_ - 2 * u * w;
+    u_[lag_].copy_(u);
+    w_[lag_].copy_(w);
+    if (++lag_ == kAtOnce) catch_up();
+  }
+
+ private:
+  void catch_up() {
+    E_.addmm_(u_.t(), u_, 1, -1);
+    P_.addmm_(u_.t(), w_, 1, -1).addmm_(w_.t(), u_, 1, -1);
+    lag_ = 0;
+  }
+
+  at::Tensor E_, P_;
+  at::Tensor e_, p_;  // their diagonals
+  at::Tensor u_, w_;  // [kAtOnce, n]
+  double smallest_;
+  double error_;
+  int64_t lag_ = 0;
+};
+
+struct Kept {
   std::vector<int64_t> order;
-  if (readers.empty()) return order;
+  std::vector<double> errors;  // that are left before each is kept, of the whole
+};
+
+Kept keep_greedily(const std::vector<ReaderMoments>& readers) {
+  Kept kept;
+  if (readers.empty()) return kept;
+  std::vector<Remainder> remainders(readers.begin(), readers.end());
+  double whole = 0;
+  for (const auto& remainder : remainders) whole += remainder.error();
   const int64_t n = readers[0].covariance.size(0);
-  std::vector<double> smallest;  // below it a channel is a combination of those that are kept
-  for (const auto& reader : readers)
-    smallest.push_back(1e-9 * std::max(reader.covariance.diagonal().max().item<double>(), 1e-300));
   std::set<int64_t> left;
   for (int64_t i = 0; i < n; ++i) left.insert(i);
+  double error = 1;
   while (!left.empty()) {
     at::Tensor gain = at::zeros({n}, at::kDouble);
-    for (size_t r = 0; r < readers.size(); ++r) {
-      const at::Tensor& E = readers[r].covariance;
-      const at::Tensor diagonal = E.diagonal();
-      const at::Tensor numerator = (E * at::mm(readers[r].gram, E)).sum(0);
-      gain += at::where(diagonal > smallest[r], numerator / diagonal, at::zeros_like(diagonal));
-    }
+    for (const auto& remainder : remainders) gain += remainder.gains();
     const double* gains = gain.data_ptr<double>();
     const int64_t best =
         *std::max_element(left.begin(), left.end(), [&](int64_t a, int64_t b) { return gains[a] < gains[b]; });
-    order.push_back(best);
+    kept.order.push_back(best);
+    kept.errors.push_back(whole > 0 && error > kNothingLeft ? error : 0);
+    error -= whole > 0 ? gains[best] / whole : 0;
     left.erase(best);
-    for (size_t r = 0; r < readers.size(); ++r) {
-      at::Tensor& E = readers[r].covariance;
-      const double pivot = E[best][best].item<double>();
-      if (pivot > smallest[r]) E = E - at::outer(E.select(1, best), E.select(0, best)) / pivot;
-    }
+    for (auto& remainder : remainders) remainder.keep(best);
   }
-  return order;
+  return kept;
 }
 
-namespace {
+}  // namespace
 
-constexpr int64_t kImagesAtOnce = 32;
+std::vector<int64_t> greedy_order(const std::vector<ReaderMoments>& readers) { return keep_greedily(readers).order; }
+
+namespace {
 
 struct Reader {
   size_t group = 0;
@@ -104,10 +161,7 @@ std::map<size_t, std::vector<ReaderMoments>> reader_moments(const Graph& graph, 
   std::set<std::string> taps;
   for (const auto& reader : readers) taps.insert(reader.value);
   run.taps.assign(taps.begin(), taps.end());
-  const int64_t count = inputs.at(0).size(0);
-  for (int64_t begin = 0; begin < count; begin += kImagesAtOnce) {
-    std::vector<at::Tensor> part;
-    for (const auto& input : inputs) part.push_back(input.narrow(0, begin, std::min(kImagesAtOnce, count - begin)));
+  for (const auto& part : in_batches(inputs, images_at_once(graph))) {
     const RunResult result = program.run(part, run);
     for (auto& reader : readers) {
       const at::Tensor rows = channel_rows(map, map.groups[reader.group], reader, result.tapped.at(reader.value));
@@ -124,10 +178,10 @@ std::map<size_t, std::vector<ReaderMoments>> reader_moments(const Graph& graph, 
   return all;
 }
 
-at::Tensor subset_importance(std::vector<ReaderMoments> readers) {
-  const std::vector<int64_t> order = greedy_order(std::move(readers));
-  at::Tensor importance = at::zeros({static_cast<int64_t>(order.size())}, at::kDouble);
-  for (size_t i = 0; i < order.size(); ++i) importance[order[i]] = static_cast<double>(order.size() - i);
+at::Tensor subset_importance(const std::vector<ReaderMoments>& readers) {
+  const Kept kept = keep_greedily(readers);
+  at::Tensor importance = at::zeros({static_cast<int64_t>(kept.order.size())}, at::kDouble);
+  for (size_t i = 0; i < kept.order.size(); ++i) importance[kept.order[i]] = kept.errors[i];
   return importance;
 }
 

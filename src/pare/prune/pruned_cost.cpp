@@ -1,0 +1,51 @@
+#include "pare/prune/pruned_cost.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "pare/analysis/cost.h"
+
+namespace pare {
+
+PrunedCost::PrunedCost(const Graph& graph, const ChannelMap& map, Budget budget) {
+  std::map<std::pair<size_t, size_t>, std::vector<const Slot*>> slots;
+  for (const auto& slot : map.slots) slots[{slot.node, slot.input}].push_back(&slot);
+  const ModelCost cost = cost_of(graph, map.shapes);
+  std::set<std::string> counted;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (budget == Budget::macs) {
+      const auto weight = slots.find({n, 1});
+      terms_.push_back({static_cast<double>(cost.nodes[n].macs),
+                        weight == slots.end() ? std::vector<const Slot*>{} : weight->second});
+      continue;
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto found = graph.tensors.find(node.inputs[i]);
+      const bool statistic = node.op == "BatchNormalization" && i >= 3;
+      if (found == graph.tensors.end() || !found->second.is_floating_point() || found->second.dim() == 0 || statistic ||
+          !counted.insert(found->first).second)
+        continue;
+      terms_.push_back({static_cast<double>(found->second.numel()), slots[{n, i}]});
+    }
+  }
+}
+
+double PrunedCost::operator()(const std::set<ChannelId>& removed) const {
+  double sum = 0;
+  for (const auto& [size, slots] : terms_) {
+    double left = size;
+    for (const Slot* slot : slots) {
+      const auto gone = std::count_if(slot->ids.begin(), slot->ids.end(),
+                                      [&](int64_t id) { return id != kUnlabelled && removed.contains(ChannelId{id}); });
+      left *= 1 - static_cast<double>(gone) / static_cast<double>(slot->ids.size());
+    }
+    sum += left;
+  }
+  return sum;
+}
+
+}  // namespace pare
