@@ -169,7 +169,7 @@ class Training {
     optimizer_.step(raw_, rate, clipping(here), [&](const std::string& name) { return parameters_.settings(name); });
     for (auto& [name, tensor] : moved) state_.statistics[name] = tensor;
     ++state_.step;
-    parameters_.after_step(raw_, at());
+    parameters_.after_step(raw_, optimizer_, at());
     move_average();
     count(batch, sums, penalty);
     return {.at = at(), .epoch = epoch(), .loss = sums.loss, .rate = rate, .sums = state_.sums};
