@@ -40,6 +40,9 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
     session.say(
         "note: the data is not divided into train and test: metrics and gates (--max-drop) are of images that are "
         "trained on\n");
+  if (options.validation > 0)
+    session.say("{} of the training images are held out, and {}; metrics are of the test images\n", options.validation,
+                job.keep_last ? "watched only: the last epoch is kept" : "choose the epoch that is kept");
   const InterruptWatch watch;
   const int64_t epochs = options.train.epochs;
   Progress bar("training", session.ranks.main() ? session.common.verbosity() : Verbosity::quiet);
@@ -65,6 +68,7 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
     for (const auto& report : outcome.state.history) history.push_back(report.json());
     session.trainings.push_back(
         {{"what", job.what}, {"run", outcome.run.path.string()}, {"split", data.split}, {"history", history}});
+    if (options.validation > 0) session.trainings.back()["chosen_on"] = job.keep_last ? "last epoch" : "validation";
     return outcome;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;
@@ -111,6 +115,11 @@ std::optional<Dataset> test_split(const DataChoice& choice, const Graph& model) 
     if (error.kind() != ErrorKind::file) throw;
     return std::nullopt;
   }
+}
+
+nlohmann::json splits_json(double validation) {
+  if (validation == 0) return {{"measured_on", "test"}};
+  return {{"chosen_on", "validation"}, {"validation", validation}, {"measured_on", "test"}};
 }
 
 std::vector<MetricList> test_metrics(const DataChoice& choice, const std::vector<Graph>& models) {

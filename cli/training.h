@@ -34,6 +34,10 @@ Trainer trainer_with_feedback(Session& session);
 // The test split as the model takes it; nothing where the data has none.
 std::optional<Dataset> test_split(const DataChoice& data, const Graph& model);
 
+// Which images chose what is kept (a part of the training images held out, 0: nothing was chosen) and which measured
+// it.
+nlohmann::json splits_json(double validation);
+
 // The metrics of each model on the test split; nothing where the data has none.
 std::vector<MetricList> test_metrics(const DataChoice& data, const std::vector<Graph>& models);
 

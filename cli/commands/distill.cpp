@@ -103,6 +103,7 @@ class Distill : public Command {
             {"run", outcome.run.path.string()},
             {"resumed_at", outcome.resumed_at},
             {"history", history},
+            {"splits", splits_json(training_.validation)},
             {"seconds", {{"total", seconds}}}};
   }
 

@@ -19,7 +19,11 @@ namespace {
 
 std::string figure(double value) { return std::isnan(value) ? "" : fmt::format("{:.4f}", value); }
 
-std::string ours(const TableRow& row) { return std::isnan(row.ours) ? "" : text_of({row.ours, row.error}); }
+std::string ours(const TableRow& row) {
+  if (std::isnan(row.ours)) return "";
+  const std::string deviation = std::isnan(row.deviation) ? "" : fmt::format(" (deviation {:.4f})", row.deviation);
+  return text_of({.mean = row.ours, .error = row.error}) + deviation;
+}
 
 class Reproduce : public Command {
  public:

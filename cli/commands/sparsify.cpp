@@ -71,6 +71,10 @@ class Sparsify : public Command {
     Table table(heading);
     nlohmann::json json = {
         {"rounds", nlohmann::json::array()}, {"groups", nlohmann::json::array()}, {"output", output_}};
+    json["splits"] = splits_json(sparsify_.keeps_last() && sparsify_.finetune == 0 ? 0 : sparsify_.training.validation);
+    json["removed"] = result.removed;
+    if (sparsify_.asked() >= 0) json["asked"] = sparsify_.asked();
+    json["notes"] = result.notes;
     const auto add = [&](const std::string& name, const SparsityReport& sparsity, int64_t epochs, size_t at) {
       nlohmann::json entry = {{"name", name},
                               {"sparsity", sparsity.over_masked()},

@@ -17,6 +17,7 @@
 #include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/dist/work_queue.h"
+#include "pare/workflow/rewind.h"
 #include "pare/workflow/tickets.h"
 #include "training.h"
 
@@ -40,7 +41,7 @@ class Tickets : public Command {
     options.field("transfer", transfer_, "also train the tickets that are named on this data");
     options.field("processes", processes_, "search in so many processes at once");
     options.field("join", join_, "HOST:PORT of a search: take candidates from it, without collecting");
-    sparsify_.describe(options);
+    tickets_.describe(options);
   }
 
   nlohmann::json run(Session& session) override {
@@ -48,12 +49,8 @@ class Tickets : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name a directory for the tickets");
     if (model_options_.arch.empty()) throw Error(ErrorKind::usage, "--arch", "name an architecture");
     if (processes_ < 1) throw Error(ErrorKind::usage, "--processes", "expected at least 1, found {}", processes_);
-    sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
-    SparsifyOptions checked = sparsify_;
-    if (checked.s_init.size() > 1) checked.s_init.resize(1);
-    checked.check(false);
-    if (sparsify_.finetune > 0)
-      throw Error(ErrorKind::usage, "--finetune", "tickets are trained from their early weights, not fine-tuned");
+    tickets_.search.training.train.seed = static_cast<uint64_t>(session.common.seed);
+    tickets_.check();
     const bool collects = join_.empty() && place_from_environment().rank == 0;
     if (collects) prepare_directory(session);
     const TrainingInput input = load_for_training(session, "", model_options_, data_);
@@ -66,8 +63,7 @@ class Tickets : public Command {
     const auto transfer = transfer_.empty() ? std::nullopt : std::optional(load_transfer(session));
     work(session, initial, input.data);
     const Trainer trainer = trainer_with_feedback(session);
-    const auto measure = [&](const Graph& graph) { return metrics_of(evaluate({graph}, test), 0).front().second; };
-    const TicketSearch search = search_tickets(initial, input.data, sparsify_, trainer, measure);
+    const TicketSearch search = search_tickets(initial, input.data, tickets_, trainer, &test);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json result = report(session, search, seconds.count());
     if (transfer) result["transfer"] = transferred(session, search, *transfer, trainer);
@@ -92,19 +88,19 @@ class Tickets : public Command {
     if (!joined && place.size == 1) {
       if (processes_ == 1) return;
       search_in_processes(session);
-      sparsify_.training.fresh = false;  // the workers have begun anew
+      tickets_.search.training.fresh = false;  // the workers have begun anew
       return;
     }
     const bool worker = joined || place.rank > 0;
-    sparsify_.training.resume = false;  // its candidates may be those that nobody has begun
+    tickets_.search.training.resume = false;  // its candidates may be those that nobody has begun
     TcpStore served;
     if (!worker) served = serve_store(place);
-    WorkQueue queue(connect_store(place), ticket_items(sparsify_));
-    work_on_tickets(initial, data, sparsify_, trainer_with_feedback(session), queue);
+    WorkQueue queue(connect_store(place), ticket_items(tickets_));
+    work_on_tickets(initial, data, tickets_, trainer_with_feedback(session), queue);
     if (queue.taken_over() > 0) session.say("note: took over {} candidates of a lost worker\n", queue.taken_over());
     if (!worker) queue.wait_for_others(place.size);
     worker_ = worker;
-    sparsify_.training.fresh = false;  // what is collected now is anew
+    tickets_.search.training.fresh = false;  // what is collected now is anew
   }
 
   // Workers in processes of their own, one thread each; whatever all of them leave is done by the one that collects.
@@ -151,8 +147,11 @@ class Tickets : public Command {
   }
 
   nlohmann::json report(Session& session, const TicketSearch& search, double seconds) const {
-    Table table({"ticket", "sparsity", "of all parameters", "metric", "search epochs", ""});
-    table.add({"dense", "0.00 %", "0.00 %", fmt::format("{:.4f}", search.dense), "0", ""});
+    const auto tested = [](const std::optional<double>& metric) {
+      return metric ? fmt::format("{:.4f}", *metric) : std::string();
+    };
+    Table table({"ticket", "sparsity", "of all parameters", "validation", "test", "search epochs", ""});
+    table.add({"dense", "0.00 %", "0.00 %", fmt::format("{:.4f}", search.dense), tested(search.dense_tested), "0", ""});
     auto list = nlohmann::json::array();
     for (size_t i = 0; i < search.tickets.size(); ++i) {
       const Ticket& ticket = search.tickets[i];
@@ -160,17 +159,28 @@ class Tickets : public Command {
       std::string what = search.sparsest_matching == i ? "sparsest matching" : "";
       if (search.best == i) what += what.empty() ? "best performing" : ", best performing";
       table.add({ticket.name, fmt::format("{:.2f} %", 100 * ticket.sparsity.over_masked()),
-                 fmt::format("{:.2f} %", 100 * ticket.sparsity.over_parameters()), fmt::format("{:.4f}", ticket.metric),
-                 std::to_string(ticket.search_epochs), what});
+                 fmt::format("{:.2f} %", 100 * ticket.sparsity.over_parameters()),
+                 fmt::format("{:.4f}", ticket.validation), tested(ticket.tested), std::to_string(ticket.search_epochs),
+                 what});
       list.push_back({{"name", ticket.name},
                       {"sparsity", ticket.sparsity.over_masked()},
                       {"sparsity_all", ticket.sparsity.over_parameters()},
-                      {"metric", ticket.metric},
+                      {"validation", ticket.validation},
                       {"search_epochs", ticket.search_epochs}});
+      if (ticket.tested) list.back()["metric"] = *ticket.tested;
     }
     session.print("{}", table.text());
+    session.say("chosen on {} of the training images, held out of all training; measured on the test images\n",
+                tickets_.validation());
+    for (const auto& note : search.notes) session.say("note: {}\n", note);
     if (!search.sparsest_matching) session.print("no ticket matches the dense network\n");
-    nlohmann::json result = {{"dense", search.dense}, {"tickets", list}, {"seconds", {{"total", seconds}}}};
+    nlohmann::json result = {{"dense", *search.dense_tested},
+                             {"dense_validation", search.dense},
+                             {"tickets", list},
+                             {"as_published", tickets_.as_published},
+                             {"splits", splits_json(tickets_.validation())},
+                             {"notes", search.notes},
+                             {"seconds", {{"total", seconds}}}};
     if (search.sparsest_matching) result["sparsest_matching"] = *search.sparsest_matching;
     if (search.best) result["best_performing"] = *search.best;
     return result;
@@ -243,12 +253,12 @@ class Tickets : public Command {
       list.push_back({{"name", ticket}, {"sparsity", sparsity}, {"metric", metric}});
     };
     TrainingJob job{.kind = "ticket", .what = "dense", .definition = R"({"what":"dense"})"};
-    add("dense", 0, trainer(network.graph, data, sparsify_.training, std::move(job)).graph);
+    add("dense", 0, trainer(network.graph, data, tickets_.search.training, std::move(job)).graph);
     std::set<size_t> named;
     for (const auto& index : {search.sparsest_matching, search.best}) {
       if (!index || !named.insert(*index).second) continue;
       const Ticket& ticket = search.tickets[*index];
-      add(ticket.name, ticket.sparsity.over_masked(), transfer_ticket(ticket, network.graph, data, sparsify_, trainer));
+      add(ticket.name, ticket.sparsity.over_masked(), transfer_ticket(ticket, network.graph, data, tickets_, trainer));
     }
     session.print("\n{}", table.text());
     return list;
@@ -261,7 +271,7 @@ class Tickets : public Command {
   int64_t processes_ = 1;
   std::string join_;
   bool worker_ = false;
-  SparsifyOptions sparsify_;
+  TicketOptions tickets_;
 };
 
 }  // namespace

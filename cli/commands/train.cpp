@@ -60,6 +60,7 @@ class Train : public Command {
       training += epoch.seconds;
     }
     result["seconds"]["training"] = training;
+    result["splits"] = splits_json(training_.validation);
     std::vector<std::string> heading = {"model"};
     std::vector<std::string> row = {output_};
     for (const auto& metrics : test_metrics(data_, {outcome.graph}))

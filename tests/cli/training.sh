@@ -133,9 +133,15 @@ check "zeros are exact" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(Math.abs(r.after.sparsity - 0.9) < 0.001 && r.groups.length === 3 ? 0 : 1)'
 exits "sparsify --resume: a stage that was not begun" 0 "${sparse[@]}" --method magnitude --sparsity 0.5 --rewind 1 --finetune 1 --resume -o resumed.onnx
 exits "sparsify --resume: nothing was begun" 2 "${sparse[@]}" --method magnitude --sparsity 0.4 --lr 0.03 --resume -o x.onnx
-exits "sparsify by gmp in another pattern" 0 "${sparse[@]}" --method gmp --sparsity 0.5 --rewind 1 --pattern 1:4 -o pattern.onnx
+exits "sparsify by gmp in another pattern" 0 "${sparse[@]}" --method gmp --sparsity 0.75 --rewind 1 --pattern 1:4 -o pattern.onnx
 check "is another run" "$(head -c 300 stderr)" bash -c '! grep -q "done already" stderr && grep -q epoch stderr'
-exits "sparsify: gmp keeps its last epoch" 2 "${sparse[@]}" --method gmp --sparsity 0.5 --validation 0.2 -o x.onnx
+exits "sparsify: a pattern that is not the sparsity" 2 "${sparse[@]}" --method gmp --sparsity 0.5 --pattern 1:4 -o x.onnx
+check "names both" "$(head -c 300 stderr)" grep -q -e '--pattern.*0.75.*--sparsity.*0.5' stderr
+exits "sparsify --validation: gmp keeps its last epoch" 0 "${sparse[@]}" --method gmp --sparsity 0.5 --validation 0.2 -o validated.onnx --json
+check "and says so" "$(head -c 300 stderr)" grep -q 'held out.*last epoch is kept' stderr
+check "removes what was asked" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout"));
+  process.exit(Math.abs(r.removed - 0.5) < 0.001 && r.asked === 0.5 && r.splits.measured_on === "test" && r.notes.length === 0 ? 0 : 1)'
 exits "sparsify: a sparsity of one" 2 "${sparse[@]}" --method gmp --sparsity 1 -o x.onnx
 exits "sparsify: no sparsity named" 2 "${sparse[@]}" --method gmp -o x.onnx
 exits "sparsify: logits that keep everything" 2 "${sparse[@]}" --method cs --s-init 2 -o x.onnx
@@ -148,6 +154,10 @@ exits "tickets" 0 "${tickets[@]}" --s-init=-0.05,0 --rounds 2 --processes 2 -o f
 check "four candidates and the best named" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout"));
   process.exit(r.tickets.length === 4 && r.best_performing >= 0 && r.transfer.length >= 2 && r.tickets[1].sparsity >= r.tickets[0].sparsity ? 0 : 1)'
+check "chosen on a part held out, measured on the test images" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")), chosen = [r.best_performing, r.sparsest_matching];
+  if (r.splits.chosen_on !== "validation" || r.splits.validation !== 0.1 || r.splits.measured_on !== "test") process.exit(1);
+  process.exit(r.tickets.every((t, i) => ("metric" in t) === chosen.includes(i) && t.validation >= 0) ? 0 : 1)'
 cp found/tickets.json transferred
 check "each kept" "they are not" test "$(find found -name 'ticket-*.safetensors' | wc -l)" -eq 4
 runs=$(find tickets -name state.safetensors | wc -l)
@@ -163,6 +173,11 @@ check "leaves none of the larger" "$(ls found)" test "$(find found -name 'ticket
 : >afile
 exits "tickets: a file instead of a directory" 1 "${tickets[@]}" --lr 0.03 -o afile
 exits "tickets: a transfer to nothing" 2 "${tickets[@]}" --lr 0.03 -o x --transfer nosuch
+exits "tickets as published" 0 "${tickets[@]}" --s-init=-0.05 --as-published -o published
+check "are named so" "$(cat stdout)" grep -q 's_init -0.05, round 1, as published' stdout
+exits "tickets as published by imp" 2 "${tickets[@]}" --method imp --as-published -o x
+exits "tickets: no patience" 2 "${tickets[@]}" --lr 0.03 -o x --patience 1
+runs=$(find tickets -name state.safetensors | wc -l)
 exits "tickets: no fine-tuning" 2 "${tickets[@]}" --lr 0.03 -o x --finetune 1
 check "before anything is trained" "new runs" test "$(find tickets -name state.safetensors | wc -l)" -eq "$((runs))"
 exits "tickets --fresh in two processes" 0 "${tickets[@]}" --s-init=-0.05,0 --processes 2 -o fresh --fresh

@@ -57,6 +57,49 @@ TEST(WorkQueue, WhatALostWorkerHadIsTaken) {
   EXPECT_EQ(second.taken_over(), lost.size());
 }
 
+// The line of a worker that is killed just before the given writing.
+class CutLine : public Line {
+ public:
+  CutLine(std::shared_ptr<Store> store, int writings) : Line(std::move(store)), left_(writings) {}
+  void set(const std::string& key, const std::string& value) override {
+    if (key.starts_with("owners/")) spend();
+    Line::set(key, value);
+  }
+  int64_t add(const std::string& key, int64_t value) override {
+    if (value != 0 && (key.starts_with("owners/") || key.starts_with("claims/"))) spend();
+    return Line::add(key, value);
+  }
+
+ private:
+  void spend() {
+    if (left_-- == 0) throw std::runtime_error("killed");
+  }
+  int left_;
+};
+
+TEST(WorkQueue, AWorkerKilledAtAnyPointOfItsClaimLeavesTheItem) {
+  for (int writings = 0; writings < 4; ++writings) {
+    const auto store = std::make_shared<MemoryStore>();
+    {
+      WorkQueue killed(std::make_unique<CutLine>(store, writings), 1, kQuick);
+      try {
+        EXPECT_TRUE(killed.claim());
+      } catch (const std::runtime_error&) {
+      }
+    }
+    std::optional<size_t> taken;
+    std::thread other([&] {
+      WorkQueue queue(std::make_unique<Line>(store), 1, kQuick);
+      taken = queue.claim();
+      if (taken) queue.done(*taken);
+    });
+    std::this_thread::sleep_for(1s);  // more than twice the patience
+    store->set("done/0", "given up");
+    other.join();
+    EXPECT_TRUE(taken) << "killed after " << writings << " writings";
+  }
+}
+
 TEST(WorkQueue, TheHolderOfTheStoreWaitsForOneThatComesLate) {
   const auto store = std::make_shared<MemoryStore>();
   WorkQueue holder(std::make_unique<Line>(store), 1, {.every = 5ms, .patience = 10s});

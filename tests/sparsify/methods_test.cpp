@@ -92,7 +92,7 @@ TEST(Continuous, GradientsEqualCentralDifferences) {
 TEST(Continuous, RoundsOnlyRemove) {
   const ContinuousSparsification method({.s_init = -0.1}, {"w"});
   const TensorMap logits = {{"w", at::tensor({-2.0, -0.01, 0.01, 3.0})}};
-  const auto next = method.next_round(logits).at("w");
+  const auto next = method.next_round(logits, ContinuousSparsification::masks(logits)).at("w");
   EXPECT_TRUE(next.allclose(at::tensor({-400.0, -2.0, -0.1, -0.1})));
   TensorMap before;
   TrainOptions options = short_run();
@@ -112,7 +112,7 @@ TEST(Continuous, RoundsOnlyRemove) {
       graph.tensors[name] = result.state.raw.at(name).contiguous();
     }
     before = masks;
-    start = cs.next_round(cs.logits(result.state.raw));
+    start = cs.next_round(cs.logits(result.state.raw), masks);
   }
 }
 
@@ -171,6 +171,68 @@ TEST(Gradual, MasksFollowAndNeverComeBack) {
   const TrainResult result = train(net(), noise(64), options, parts);
   const auto sparsity = sparsity_of(result.last, nonzero_masks(result.last, names()));
   EXPECT_NEAR(sparsity.over_masked(), 0.9, 1e-3);
+}
+
+// However short the window is, the last mask has what was asked for.
+TEST(Gradual, AWindowShorterThanItsStepEndsAtTheAskedSparsity) {
+  for (const int64_t epochs : {1, 2, 3}) {
+    GradualPruning method({.sparsity = 0.9, .begin = 0.1, .end = 0.75, .every = 20}, {}, names());
+    TrainParts parts;
+    parts.parameters = &method;
+    TrainOptions options = short_run();
+    options.epochs = epochs;
+    const TrainResult result = train(net(), noise(64), options, parts);
+    const auto sparsity = sparsity_of(result.last, nonzero_masks(result.last, names()));
+    EXPECT_EQ(sparsity.masked_kept, std::llround(0.1 * static_cast<double>(sparsity.masked_total))) << epochs;
+  }
+}
+
+// Neither momentum nor moments nor decay move a weight that was removed.
+TEST(Gradual, TheOptimiserForgetsRemovedWeights) {
+  for (const char* optimizer : {"sgd", "adam", "adamw"})
+    for (const bool nesterov : {false, true}) {
+      GradualPruning method({.sparsity = 0.8, .begin = 0.1, .end = 0.8, .every = 3}, {}, names());
+      TrainParts parts;
+      parts.parameters = &method;
+      TrainOptions options = short_run();
+      options.epochs = 4;
+      options.optimizer.optimizer = optimizer;
+      options.optimizer.nesterov = nesterov;
+      int64_t looked = 0;
+      parts.on_epoch = [&](const TrainState& state) {
+        for (const auto& [name, mask] : method.masks()) {
+          EXPECT_TRUE(state.raw.at(name).masked_select(mask.logical_not()).eq(0).all().item<bool>())
+              << optimizer << " " << name;
+          ++looked;
+        }
+      };
+      train(net(), noise(64), options, parts);
+      EXPECT_GT(looked, 0);
+    }
+}
+
+TEST(FixedMask, AStateUnderMasksRemembersNothingOfRemovedWeights) {
+  TrainOptions options = short_run();
+  options.average = 0.9;
+  const TrainState state = train(net(), noise(48), options).state;
+  const auto masks = masks_by_score(magnitudes(net().tensors, names()), {}, 0.8, {});
+  const TrainState start = masked(state, masks);
+  for (const auto& [name, mask] : masks) {
+    for (const auto& tensor : {start.raw.at(name), start.average.at(name), start.optimizer.at("velocity/" + name)})
+      EXPECT_TRUE(tensor.masked_select(mask.logical_not()).eq(0).all().item<bool>()) << name;
+    EXPECT_TRUE(start.raw.at(name).masked_select(mask).equal(state.raw.at(name).masked_select(mask)));
+  }
+}
+
+// Kept by a count although its logit is below zero, or removed although it is above: the mask decides.
+TEST(Continuous, ACountIsCarriedIntoTheNextRound) {
+  const ContinuousSparsification method({.s_init = -0.1}, {"w"});
+  const TensorMap logits = {{"w", at::tensor({-2.0, -0.01, 0.01, 3.0})}};
+  const TensorMap masks = {{"w", at::tensor({0, 1, 0, 1}, at::kLong).to(at::kBool)}};
+  const auto next = method.next_round(logits, masks).at("w");
+  EXPECT_TRUE(next.allclose(at::tensor({-400.0, -0.1, -20.0, -0.1})));
+  const TensorMap raw = {{"w.mask_logit", at::tensor({5.0, 5.0, 5.0, 5.0})}};
+  EXPECT_TRUE(ContinuousSparsification::masks(method.logits(raw, masks)).at("w").equal(masks.at("w")));
 }
 
 TEST(HardConcrete, ProbabilityEqualsItsMonteCarloEstimate) {

@@ -232,7 +232,7 @@ class Product : public Reparameterization {
   }
   at::Tensor penalty(const TensorMap& raw, const TrainPosition&) const override { return raw.at("b").sum() * weight; }
   ParameterSettings settings(const std::string& name) const override { return {.rate = name == "b" ? 0.5 : 1}; }
-  void after_step(TensorMap&, const TrainPosition& at) override { last = at.step; }
+  void after_step(TensorMap&, Optimizer&, const TrainPosition& at) override { last = at.step; }
 
   double weight = 100;
   int64_t last = 0;

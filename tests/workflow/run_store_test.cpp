@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace pare {
@@ -43,6 +44,39 @@ TEST(RunStore, DataDifferByOnePixelOneLabelOrTheirNormalization) {
   Dataset scaled = same;
   scaled.std = {0.5};
   EXPECT_NE(fingerprint(scaled), fingerprint(data));
+}
+
+// Whatever an attribute holds, another value is another model.
+TEST(RunStore, ModelsDifferByAnyKindOfAttribute) {
+  const std::vector<std::pair<Attribute, Attribute>> pairs = {
+      {int64_t{1}, int64_t{2}},
+      {0.5, 0.25},
+      {std::string("a"), std::string("b")},
+      {std::vector<int64_t>{1, 2}, std::vector<int64_t>{12}},
+      {std::vector<double>{0.5}, std::vector<double>{0.25}},
+      {std::vector<std::string>{"a,1 b"}, std::vector<std::string>{"a", "b"}},
+      {at::ones({2}), at::zeros({2})},
+      {at::zeros({2}), at::zeros({2}, at::kInt)},
+      {OpaqueAttribute{5, "body"}, OpaqueAttribute{5, "other"}},
+      {OpaqueAttribute{5, "body"}, OpaqueAttribute{6, "body"}},
+      {int64_t{1}, std::string("1")},
+  };
+  const auto with = [](const Attribute& value) {
+    return Graph{.nodes = {Node{.op = "If", .outputs = {"y"}, .attributes = {{"it", value}}}}};
+  };
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    EXPECT_NE(fingerprint(with(pairs[i].first)), fingerprint(with(pairs[i].second))) << i;
+    EXPECT_EQ(fingerprint(with(pairs[i].first)), fingerprint(with(pairs[i].first))) << i;
+  }
+}
+
+// A definition has the number of the format in it, so that a fix that changes results makes other runs.
+TEST(RunStore, TheFormatIsPartOfTheDefinition) {
+  const auto runs = std::filesystem::temp_directory_path() / fmt::format("pare-run-format-{}", ::getpid());
+  const RunDirectory run = open_run(runs, "test", {{"model", "a"}});
+  std::ifstream in(run.path / "definition.json");
+  EXPECT_EQ(nlohmann::json::parse(in).at("format"), kRunFormat);
+  std::filesystem::remove_all(runs);
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
 
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
@@ -76,7 +80,7 @@ TEST(Sparsify, OptionsThatWouldBeLeftAsideAreRefused) {
     SparsifyOptions options = by(method, 0.5);
     EXPECT_EQ(refusal(options), "");
     options.training.validation = 0.2;
-    EXPECT_EQ(refusal(options), "--validation");
+    EXPECT_EQ(refusal(options), "");
     options = by(method, 0.5);
     options.training.train.average = 0.9;
     EXPECT_EQ(refusal(options), "--average");
@@ -105,6 +109,98 @@ TEST(Sparsify, OptionsThatWouldBeLeftAsideAreRefused) {
   SparsifyOptions reversed = by("cs");
   reversed.mask.pattern = "4:2";
   EXPECT_EQ(refusal(reversed), "--pattern");
+  SparsifyOptions twice = by("magnitude", 0.9);
+  twice.mask.pattern = "2:4";
+  EXPECT_EQ(refusal(twice), "--pattern");
+  twice.sparsity = 0.5;
+  EXPECT_EQ(refusal(twice), "");
+}
+
+TEST(Sparsify, ContinuousRoundsCarryAnExactSparsity) {
+  SparsifyOptions options = by("cs", 0.9);
+  options.rounds = 3;
+  const SparsifyResult result = trained(options);
+  ASSERT_EQ(result.rounds.size(), 3);
+  for (size_t r = 0; r < 3; ++r) {
+    const auto& report = result.rounds[r].sparsity;
+    const double wanted = std::pow(0.1, static_cast<double>(r + 1) / 3);
+    EXPECT_EQ(report.masked_kept, std::llround(wanted * static_cast<double>(report.masked_total))) << r;
+    if (r == 0) continue;
+    for (const auto& [name, mask] : result.rounds[r].masks)  // what is removed stays removed
+      EXPECT_FALSE(mask.logical_and(result.rounds[r - 1].masks.at(name).logical_not()).any().item<bool>()) << name;
+  }
+}
+
+// Less than was asked for, or next to nothing where nothing was asked for, is said.
+TEST(Sparsify, AMethodThatRemovedLessThanAskedSaysSo) {
+  const auto says = [](const SparsifyOptions& options, const char* what) {
+    const SparsifyResult result = trained(options);
+    return std::any_of(result.notes.begin(), result.notes.end(),
+                       [&](const std::string& note) { return note.find(what) != std::string::npos; });
+  };
+  SparsifyOptions all = by("magnitude", 0.99999);
+  EXPECT_TRUE(says(all, "was asked for"));  // one weight a layer stays
+  EXPECT_FALSE(says(by("magnitude", 0.5), "was asked for"));
+  SparsifyOptions still = by("l0");
+  still.gates_by = "weights";
+  still.mask_rate = 1e-6;
+  EXPECT_TRUE(says(still, "hardly any"));
+  SparsifyOptions kept = by("cs");
+  kept.s_init = {0.5};
+  EXPECT_TRUE(says(kept, "hardly any"));
+  SparsifyOptions pattern = by("magnitude");
+  pattern.mask.pattern = "2:4";
+  EXPECT_TRUE(says(pattern, "fill no group of 4"));  // the first layer has three channels
+}
+
+TEST(Sparsify, GatesCloseWithTheDefaults) {
+  SparsifyOptions options = by("l0");
+  options.training.train.epochs = 60;
+  const SparsifyResult result = trained(options);
+  EXPECT_GT(result.removed, 0.3);
+}
+
+// The part that is held out is not trained on, and a mask of the last step stays that of the network kept.
+TEST(Sparsify, EveryMethodTakesAValidation) {
+  const auto runs = std::filesystem::temp_directory_path() / fmt::format("pare-validated-{}", ::getpid());
+  for (const char* method : {"cs", "gmp", "l0", "magnitude", "imp", "slimming", "lr-rewind", "weight-rewind"}) {
+    SparsifyOptions options = by(method, 0.5);
+    options.training.validation = 0.25;
+    options.training.train.epochs = 3;
+    options.training.runs = runs.string();
+    int64_t held_out = 0;
+    const SparsifyResult result =
+        sparsify(net(), false, noise(), options,
+                 [&](const Graph& graph, const Dataset& data, const TrainingOptions& training, const TrainingJob& job) {
+                   TrainingOutcome outcome = run_training(graph, data, training, job);
+                   for (const auto& epoch : outcome.state.history) held_out += std::isnan(epoch.validation) ? 0 : 1;
+                   return outcome;
+                 });
+    EXPECT_GE(held_out, 3) << method;
+    for (const auto& [name, mask] : result.masks)
+      EXPECT_FALSE(result.graph.tensor(name).ne(0).logical_and(mask.logical_not()).any().item<bool>()) << method;
+    if (std::string(method) != "slimming") EXPECT_NEAR(result.removed, 0.5, 1e-3) << method;
+  }
+  std::filesystem::remove_all(runs);
+}
+
+TEST(HoldOut, TakesTheSamePartOfEveryClass) {
+  Dataset data{.name = "many", .classes = {"a", "b", "c"}, .mean = {0.5}, .std = {0.5}, .split = "train"};
+  const std::vector<int64_t> counts = {100, 45, 7};
+  std::vector<int64_t> labels;
+  for (int64_t c = 0; c < 3; ++c) labels.insert(labels.end(), static_cast<size_t>(counts[static_cast<size_t>(c)]), c);
+  data.labels = at::tensor(labels);
+  data.images = at::arange(152, at::kLong).to(at::kByte).reshape({152, 1, 1, 1});
+  const DatasetParts parts = hold_out(data, 0.1, 5);
+  EXPECT_EQ(parts.held_out.size(), 15);
+  for (int64_t c = 0; c < 3; ++c)
+    EXPECT_NEAR(parts.held_out.labels.eq(c).sum().item<double>(),
+                0.1 * static_cast<double>(counts[static_cast<size_t>(c)]), 1)
+        << c;
+  const at::Tensor both = at::cat({parts.rest.images, parts.held_out.images}).flatten().to(at::kLong);
+  EXPECT_TRUE(std::get<0>(both.sort()).equal(at::arange(152, at::kLong)));
+  EXPECT_TRUE(hold_out(data, 0.1, 5).held_out.images.equal(parts.held_out.images));
+  EXPECT_FALSE(hold_out(data, 0.1, 6).held_out.images.equal(parts.held_out.images));
 }
 
 TEST(Sparsify, MethodsThatFindTheirMaskTakeAPatternOrACount) {

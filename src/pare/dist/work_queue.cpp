@@ -1,5 +1,7 @@
 #include "pare/dist/work_queue.h"
 
+#include <fmt/format.h>
+
 #include "pare/core/error.h"
 
 namespace pare {
@@ -60,18 +62,19 @@ bool WorkQueue::is_lost(const std::string& worker) {
   return Clock::now() - sign.seen > options_.patience;
 }
 
-// Each owner of an item has a number; the one who counts up to the next becomes it.
+// The owners of an item are numbered. Whoever claims a number first is that owner, and then writes its name: one that
+// is lost before it has is waited for like any other, under the number's own name.
 bool WorkQueue::try_claim(size_t item) {
-  const std::string owners = item_key("owners/", item) + "/";
-  const int64_t now = store_->add(owners + "count", 0);
-  if (now > 0) {
-    const auto owner = store_->get(owners + std::to_string(now));
-    if (!owner || *owner == worker_ || !is_lost(*owner)) return false;
+  const auto key = [&](const char* what, int64_t number) { return fmt::format("{}/{}", item_key(what, item), number); };
+  int64_t last = 0;
+  while (store_->add(key("claims/", last + 1), 0) > 0) ++last;
+  if (last > 0) {
+    const std::string owner = store_->get(key("owners/", last)).value_or(key("owners/", last));
+    if (owner == worker_ || !is_lost(owner)) return false;
   }
-  if (store_->add(item_key("claims/", item) + "/" + std::to_string(now + 1), 1) != 1) return false;
-  store_->set(owners + std::to_string(now + 1), worker_);
-  store_->add(owners + "count", 1);
-  if (now > 0) ++taken_over_;
+  if (store_->add(key("claims/", last + 1), 1) != 1) return false;
+  store_->set(key("owners/", last + 1), worker_);
+  if (last > 0) ++taken_over_;
   return true;
 }
 

@@ -14,6 +14,7 @@ SeedMean seed_mean(const std::vector<double>& values) {
   double squares = 0;
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
   result.error = std::sqrt(squares / (n - 1) / n);
+  result.deviation = std::sqrt(squares / (n - 1));
   return result;
 }
 

@@ -9,7 +9,9 @@ namespace pare {
 
 struct SeedMean {
   double mean = 0;
-  double error = std::numeric_limits<double>::quiet_NaN();  // standard error of the mean; NaN of a single value
+  double error = std::numeric_limits<double>::quiet_NaN();      // standard error of the mean; NaN of a single value
+  double deviation = std::numeric_limits<double>::quiet_NaN();  // standard deviation over the seeds
+  std::string note;                                             // what must be said beside it
 };
 SeedMean seed_mean(const std::vector<double>& values);
 // Of each figure, where every seed has as many.

@@ -109,17 +109,19 @@ std::string ticket_table(const json& options, const json& result) {
   std::vector<std::string> what;
   for (const char* name : {"arch", "model", "data", "method"})
     if (const std::string text = text_at(options, name); !text.empty()) what.push_back(escape_html(text));
-  HtmlTable table{.heading = {"ticket", "sparsity", "metric", "search epochs", ""}, .rows = {}, .words = {4}};
-  table.rows.push_back({"dense", "0", fixed_figure(number_at(result, "dense"), 4), "0", ""});
+  HtmlTable table{
+      .heading = {"ticket", "sparsity", "validation", "test", "search epochs", ""}, .rows = {}, .words = {5}};
+  table.rows.push_back({"dense", "0", fixed_figure(number_at(result, "dense_validation"), 4),
+                        fixed_figure(number_at(result, "dense"), 4), "0", ""});
   double index = 0;
   for (const auto& ticket : list_at(result, "tickets")) {
     std::vector<std::string> picks;
     if (index == number_at(result, "sparsest_matching")) picks.emplace_back("sparsest matching");
     if (index == number_at(result, "best_performing")) picks.emplace_back("best performing");
-    table.rows.push_back({escape_html(text_at(ticket, "name")), fixed_figure(number_at(ticket, "sparsity"), 4),
-                          fixed_figure(number_at(ticket, "metric"), 4),
-                          grouped_figure(number_at(ticket, "search_epochs")),
-                          fmt::format("{}", fmt::join(picks, ", "))});
+    table.rows.push_back(
+        {escape_html(text_at(ticket, "name")), fixed_figure(number_at(ticket, "sparsity"), 4),
+         fixed_figure(number_at(ticket, "validation"), 4), fixed_figure(number_at(ticket, "metric"), 4),
+         grouped_figure(number_at(ticket, "search_epochs")), fmt::format("{}", fmt::join(picks, ", "))});
     ++index;
   }
   return fmt::format("<h3>Tickets: {}</h3>\n{}", fmt::join(what, ", "), to_html(table));

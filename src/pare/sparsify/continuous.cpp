@@ -11,6 +11,8 @@ namespace pare {
 
 namespace {
 
+constexpr double kRemoved = -20;  // a logit with a mask of 2e-9
+
 std::string logit_name(const std::string& tensor) { return tensor + ".mask_logit"; }
 
 }  // namespace
@@ -76,9 +78,13 @@ ParameterSettings ContinuousSparsification::settings(const std::string& name) co
   return {.rate = options_.mask_rate, .decay = false};
 }
 
-TensorMap ContinuousSparsification::logits(const TensorMap& raw) const {
+TensorMap ContinuousSparsification::logits(const TensorMap& raw, const TensorMap& removed_before) const {
   TensorMap result;
-  for (const auto& name : tensors_) result[name] = raw.at(logit_name(name)).detach();
+  for (const auto& name : tensors_) {
+    at::Tensor& s = result[name] = raw.at(logit_name(name)).detach();
+    if (const auto mask = removed_before.find(name); mask != removed_before.end())
+      s = at::where(mask->second, s, s.clamp_max(kRemoved));
+  }
   return result;
 }
 
@@ -88,9 +94,16 @@ TensorMap ContinuousSparsification::masks(const TensorMap& logits) {
   return result;
 }
 
-TensorMap ContinuousSparsification::next_round(const TensorMap& logits) const {
+TensorMap ContinuousSparsification::next_round(const TensorMap& logits, const TensorMap& masks) const {
   TensorMap result;
-  for (const auto& [name, s] : logits) result[name] = (s * options_.beta_final).clamp_max(options_.s_init);
+  for (const auto& [name, s] : logits) {
+    const at::Tensor& mask = masks.at(name);
+    const at::Tensor next = (s * options_.beta_final).clamp_max(options_.s_init);
+    const auto constant = [&](double value) { return at::full({}, value, s.options()); };
+    const at::Tensor kept = at::where(s > 0, next, constant(options_.s_init));
+    const at::Tensor removed = at::where(s < 0, next, constant(kRemoved));
+    result[name] = at::where(mask, kept, removed);
+  }
   return result;
 }
 

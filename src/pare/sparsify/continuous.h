@@ -34,9 +34,12 @@ class ContinuousSparsification : public Reparameterization {
   double beta(const TrainPosition& at) const;
   double rescale() const;  // c
   // Out of the raw tensors of a finished round:
-  TensorMap logits(const TensorMap& raw) const;                           // by tensor name
-  static TensorMap masks(const TensorMap& logits);                        // s > 0
-  TensorMap next_round(const TensorMap& logits) const;                    // min(β_T s, s_init)
+  // By tensor name; those that `removed_before` (masks of earlier rounds) has removed are far below zero.
+  TensorMap logits(const TensorMap& raw, const TensorMap& removed_before = {}) const;
+  static TensorMap masks(const TensorMap& logits);  // s > 0
+  // min(β_T s, s_init). Where the mask was cut to a count it decides, not the sign: what it kept is undecided again,
+  // what it removed stays removed.
+  TensorMap next_round(const TensorMap& logits, const TensorMap& masks) const;
   double undecided(const TensorMap& raw, const TrainPosition& at) const;  // part of the logits with |β s| < 4
 
  private:

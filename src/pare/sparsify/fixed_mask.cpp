@@ -17,4 +17,17 @@ TensorMap FixedMask::effective(const TensorMap& raw, const TrainPosition&) const
   return result;
 }
 
+TrainState masked(TrainState state, const TensorMap& masks) {
+  const auto apply = [](TensorMap& tensors, const std::string& key, const at::Tensor& mask) {
+    if (const auto found = tensors.find(key); found != tensors.end())
+      found->second = at::where(mask, found->second, at::zeros({}, found->second.options()));
+  };
+  for (const auto& [name, mask] : masks) {
+    apply(state.raw, name, mask);
+    apply(state.average, name, mask);
+    for (const auto& key : moment_keys(name)) apply(state.optimizer, key, mask);
+  }
+  return state;
+}
+
 }  // namespace pare

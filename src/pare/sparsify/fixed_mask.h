@@ -2,6 +2,7 @@
 #pragma once
 
 #include "pare/train/method.h"
+#include "pare/train/state.h"
 
 namespace pare {
 
@@ -13,5 +14,9 @@ class FixedMask : public Reparameterization {
  private:
   mutable TensorMap masks_;  // as factors 0 and 1, laid out as the weights, so that a mask of ones changes no bit
 };
+
+// The state with zeros where the masks are false: in the weights, in their average, and in what the optimiser remembers
+// of them.
+TrainState masked(TrainState state, const TensorMap& masks);
 
 }  // namespace pare

@@ -13,13 +13,15 @@ namespace {
 
 struct Window {
   int64_t first = 0;  // t0
-  int64_t count = 0;  // n
+  int64_t every = 1;  // dt; the window's length where that is shorter
+  int64_t count = 1;  // n
 };
 
 Window window_of(const GradualOptions& options, int64_t steps) {
   const auto first = static_cast<int64_t>(options.begin * static_cast<double>(steps));
   const auto last = static_cast<int64_t>(options.end * static_cast<double>(steps));
-  return {first, std::max<int64_t>((last - first) / options.every, 1)};
+  const int64_t every = std::clamp<int64_t>(last - first, 1, options.every);
+  return {first, every, std::max<int64_t>((last - first) / every, 1)};
 }
 
 }  // namespace
@@ -27,7 +29,7 @@ Window window_of(const GradualOptions& options, int64_t steps) {
 double gradual_sparsity(const GradualOptions& options, int64_t step, int64_t steps) {
   const Window window = window_of(options, steps);
   if (step < window.first) return 0;
-  const int64_t passed = (step - window.first) / options.every;
+  const int64_t passed = (step - window.first) / window.every;
   const double rest = std::max(1 - static_cast<double>(passed) / static_cast<double>(window.count), 0.0);
   return options.sparsity * (1 - rest * rest * rest);
 }
@@ -48,14 +50,17 @@ void GradualPruning::set_masks(const TensorMap& masks) {
   fixed_ = FixedMask(masks);
 }
 
-void GradualPruning::after_step(TensorMap& raw, const TrainPosition& at) {
+void GradualPruning::after_step(TensorMap& raw, Optimizer& optimizer, const TrainPosition& at) {
   const Window window = window_of(options_, at.steps);
   const int64_t since = at.step - window.first;
-  if (since < 0 || since % options_.every != 0 || since / options_.every > window.count) return;
+  if (since < 0 || since % window.every != 0 || since / window.every > window.count) return;
   const at::NoGradGuard no_grad;
   set_masks(
       masks_by_score(magnitudes(raw, tensors_), {}, gradual_sparsity(options_, at.step, at.steps), mask_options_));
-  for (const auto& [name, mask] : masks_) raw.at(name).mul_(mask.to(raw.at(name).scalar_type()));
+  for (const auto& [name, mask] : masks_) {
+    raw.at(name).mul_(mask.to(raw.at(name).scalar_type()));
+    optimizer.forget(name, mask);
+  }
 }
 
 }  // namespace pare

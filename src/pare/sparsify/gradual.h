@@ -2,7 +2,9 @@
 //
 //   s_t = s_f − s_f · (1 − (t − t0) / (n dt))³         t = t0, t0 + dt, …, t0 + n dt
 //
-// over the part [begin, end] of the run. Removed weights are set to zero, so they do not come back.
+// over the part [begin, end] of the run. A window shorter than dt is one dt of its own length, so that the last mask
+// has the sparsity s_f however short the run is. Removed weights are set to zero and the optimiser forgets them, so
+// that they do not come back.
 #pragma once
 
 #include "pare/sparsify/fixed_mask.h"
@@ -28,7 +30,7 @@ class GradualPruning : public Reparameterization {
   TensorMap effective(const TensorMap& raw, const TrainPosition& at) const override {
     return fixed_.effective(raw, at);
   }
-  void after_step(TensorMap& raw, const TrainPosition& at) override;
+  void after_step(TensorMap& raw, Optimizer& optimizer, const TrainPosition& at) override;
   TensorMap state() const override { return masks_; }
   void restore(const TensorMap& state) override { set_masks(state); }
 

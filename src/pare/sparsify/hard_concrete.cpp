@@ -79,7 +79,7 @@ ParameterSettings HardConcrete::settings(const std::string& name) const {
   return {.rate = options_.gate_rate, .decay = false, .adam = options_.adam};
 }
 
-void HardConcrete::after_step(TensorMap& raw, const TrainPosition&) {
+void HardConcrete::after_step(TensorMap& raw, Optimizer&, const TrainPosition&) {
   const at::NoGradGuard no_grad;
   for (const auto& name : tensors_) raw.at(gate_name(name)).clamp_(std::log(1e-2), std::log(1e2));
 }

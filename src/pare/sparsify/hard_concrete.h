@@ -12,10 +12,10 @@
 namespace pare {
 
 struct HardConcreteOptions {
-  double lambda = 1e-4;
+  double lambda = 2e-5;
   double drop_rate = 0.5;  // log α begins at log((1 − p) / p)
-  double gate_rate = 1;    // learning rate of the gates, times that of the weights
-  bool adam = false;       // gates by Adam instead of the weights' optimiser
+  double gate_rate = 0.5;  // learning rate of the gates, times that of the weights
+  bool adam = true;        // gates by Adam instead of the weights' optimiser, which hardly moves them
 };
 
 class HardConcrete : public Reparameterization {
@@ -27,7 +27,7 @@ class HardConcrete : public Reparameterization {
   TensorMap finished(const TensorMap& raw, const TrainPosition& at) const override;
   at::Tensor penalty(const TensorMap& raw, const TrainPosition& at) const override;
   ParameterSettings settings(const std::string& name) const override;
-  void after_step(TensorMap& raw, const TrainPosition& at) override;
+  void after_step(TensorMap& raw, Optimizer& optimizer, const TrainPosition& at) override;
 
   TensorMap masks(const TensorMap& raw) const;  // ẑ > 0
 

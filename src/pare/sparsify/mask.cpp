@@ -86,38 +86,6 @@ int64_t kept_count(double sparsity, int64_t count) {
   return std::clamp<int64_t>(std::llround((1 - sparsity) * static_cast<double>(count)), 0, count);
 }
 
-// N:M along the inputs: the last N..M positions of a linear layer's row, the channel axis of a filter.
-struct Pattern {
-  int64_t keep = 0;
-  int64_t of = 0;
-};
-
-Pattern parse_pattern(const std::string& text) {
-  Pattern pattern;
-  char extra = 0;
-  if (std::sscanf(text.c_str(), "%ld:%ld%c", &pattern.keep, &pattern.of, &extra) != 2 || pattern.keep < 1 ||
-      pattern.keep >= pattern.of)
-    throw Error(ErrorKind::usage, "--pattern", "expected N:M with N < M as 2:4, found '{}'", text);
-  return pattern;
-}
-
-at::Tensor pattern_mask(const at::Tensor& score, const Pattern& pattern) {
-  // Inputs last: [out, …, in]; groups of M among them, a rest is left whole.
-  const at::Tensor moved = score.detach().movedim(1, -1).contiguous();
-  const int64_t whole = moved.size(-1) / pattern.of * pattern.of;
-  at::Tensor mask = at::ones(moved.sizes(), at::kBool);
-  if (whole > 0) {
-    auto sizes = moved.sizes().vec();
-    sizes.back() = whole / pattern.of;
-    sizes.push_back(pattern.of);
-    const auto groups = moved.narrow(-1, 0, whole).reshape(sizes);
-    const auto order = std::get<1>(groups.sort(/*stable=*/true, -1, /*descending=*/true));
-    auto kept = at::zeros(sizes, at::kBool).scatter(-1, order.narrow(-1, 0, pattern.keep), true);
-    mask.narrow(-1, 0, whole).copy_(kept.flatten(-2));
-  }
-  return mask.movedim(-1, 1).contiguous();
-}
-
 }  // namespace
 
 std::vector<double> erk_densities(const std::vector<std::vector<int64_t>>& shapes, double sparsity) {
@@ -154,8 +122,10 @@ TensorMap masks_by_score(const TensorMap& scores, const TensorMap& second, doubl
   TensorMap masks;
   if (!options.pattern.empty()) {
     const Pattern pattern = parse_pattern(options.pattern);
-    for (const auto& [name, score] : scores)
-      masks[name] = score.dim() >= 2 ? pattern_mask(score, pattern) : at::ones(score.sizes(), at::kBool);
+    for (const auto& [name, score] : scores) {
+      const auto along = options.axes.find(name);
+      masks[name] = pattern_mask(score, pattern, along != options.axes.end() ? along->second : InputAxis{});
+    }
     return masks;
   }
   std::vector<std::vector<Entry>> layers;

@@ -12,6 +12,7 @@
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/io/named_tensors.h"
+#include "pare/sparsify/pattern.h"
 
 namespace pare {
 
@@ -22,6 +23,7 @@ struct MaskOptions {
   std::string distribution = "global";  // or uniform, or erk
   std::string pattern;                  // "2:4": at most 2 of every 4 neighbouring inputs are kept; empty: any
   bool allow_empty = false;             // let a layer lose its last weight
+  InputAxes axes;                       // where the pattern goes along; axis 1 of tensors that it does not name
 
   void describe(OptionVisitor& options);
 };

@@ -11,7 +11,7 @@ namespace pare {
 TensorMap Reparameterization::extra(const TensorMap&) const { return {}; }
 at::Tensor Reparameterization::penalty(const TensorMap&, const TrainPosition&) const { return {}; }
 ParameterSettings Reparameterization::settings(const std::string&) const { return {}; }
-void Reparameterization::after_step(TensorMap&, const TrainPosition&) {}
+void Reparameterization::after_step(TensorMap&, Optimizer&, const TrainPosition&) {}
 void Reparameterization::restore(const TensorMap&) {}
 
 TensorMap PlainParameters::effective(const TensorMap& raw, const TrainPosition&) const { return raw; }

@@ -37,8 +37,8 @@ class Reparameterization {
   // Added to the loss; undefined: nothing.
   virtual at::Tensor penalty(const TensorMap& raw, const TrainPosition& at) const;
   virtual ParameterSettings settings(const std::string& name) const;
-  // After the optimiser's step; may write into `raw` (without gradients).
-  virtual void after_step(TensorMap& raw, const TrainPosition& at);
+  // After the optimiser's step; may write into `raw` (without gradients) and make the optimiser forget.
+  virtual void after_step(TensorMap& raw, Optimizer& optimizer, const TrainPosition& at);
   // What must survive a restart besides the raw tensors.
   virtual TensorMap state() const { return {}; }
   virtual void restore(const TensorMap& state);

@@ -95,6 +95,22 @@ at::Tensor& Optimizer::moment(const std::string& kind, const std::string& name, 
   return tensor;
 }
 
+std::vector<std::string> moment_keys(const std::string& name) {
+  return {"velocity/" + name, "first/" + name, "second/" + name};
+}
+
+void Optimizer::restore(const TensorMap& state) {
+  state_ = state;
+  for (auto& [key, tensor] : state_) tensor = tensor.clone();
+}
+
+void Optimizer::forget(const std::string& name, const at::Tensor& mask) {
+  const at::NoGradGuard no_grad;
+  for (const auto& key : moment_keys(name))
+    if (const auto found = state_.find(key); found != state_.end())
+      found->second.mul_(mask.to(found->second.scalar_type()));
+}
+
 void Optimizer::step(TensorMap& raw, double lr, double gradient_scale,
                      const std::function<ParameterSettings(const std::string&)>& settings) {
   const at::NoGradGuard no_grad;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
@@ -43,7 +44,9 @@ class Optimizer {
 
   // The moments, "velocity/NAME" or "first/NAME" and "second/NAME", and "steps" (a scalar): what a checkpoint holds.
   TensorMap state() const { return state_; }
-  void restore(TensorMap state) { state_ = std::move(state); }
+  void restore(const TensorMap& state);  // of tensors of its own
+  // Forgets the moments of a tensor where the mask is false, so that nothing moves there until a gradient does.
+  void forget(const std::string& name, const at::Tensor& mask);
 
  private:
   struct Step {
@@ -57,6 +60,9 @@ class Optimizer {
   OptimizerOptions options_;
   TensorMap state_;
 };
+
+// The moments of state() that belong to the tensor `name`, by their keys.
+std::vector<std::string> moment_keys(const std::string& name);
 
 // The Euclidean norm of all gradients together.
 double gradient_norm(const TensorMap& raw);

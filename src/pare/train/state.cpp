@@ -110,6 +110,17 @@ std::string digest(const NamedTensors& content, const std::string& scalars) {
 
 }  // namespace
 
+TrainState as_start(TrainState state) {
+  const TrainState fresh;
+  state.best.clear();
+  state.best_metric = fresh.best_metric;
+  state.best_epoch = fresh.best_epoch;
+  state.history.clear();
+  state.sums = {};
+  state.finished = false;
+  return state;
+}
+
 void write_train_state(const std::filesystem::path& path, const TrainState& state, const std::string& run) {
   NamedTensors content;
   for (const auto& part : kParts)

@@ -52,6 +52,9 @@ struct TrainState {
   bool finished = false;
 };
 
+// What a run needs to begin where another was: its state without its history and its best epoch.
+TrainState as_start(TrainState state);
+
 // One safetensors file with a digest over its content, written atomically. `run` names what is being trained, so that a
 // state is not taken for that of another run.
 void write_train_state(const std::filesystem::path& path, const TrainState& state, const std::string& run);

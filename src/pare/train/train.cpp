@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <set>
 
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
@@ -39,35 +38,6 @@ void TrainOptions::check() const {
   optimizer.check();
   schedule.check();
   parse_augment(augment);
-}
-
-std::vector<std::string> trained_tensors(const Graph& graph) {
-  // The inputs of each operator that are learned; of Add and Mul the constants that are not single numbers.
-  static const std::map<std::string, std::vector<size_t>> learned = {{"Conv", {1, 2}},
-                                                                     {"ConvTranspose", {1, 2}},
-                                                                     {"Gemm", {0, 1, 2}},
-                                                                     {"MatMul", {0, 1}},
-                                                                     {"BatchNormalization", {1, 2}},
-                                                                     {"InstanceNormalization", {1, 2}},
-                                                                     {"PRelu", {1}},
-                                                                     {"LayerNormalization", {1, 2}},
-                                                                     {"GroupNormalization", {1, 2}},
-                                                                     {"Gather", {0}},
-                                                                     {"Add", {0, 1}},
-                                                                     {"Mul", {0, 1}}};
-  std::set<std::string> names;
-  for (const auto& node : graph.nodes) {
-    const auto found = learned.find(node.op);
-    if (!node.domain.empty() || found == learned.end()) continue;
-    for (const size_t i : found->second) {
-      if (!node.has_input(i) || !graph.is_constant(node.inputs[i])) continue;
-      const at::Tensor& tensor = graph.tensor(node.inputs[i]);
-      if (at::isFloatingType(tensor.scalar_type()) && tensor.numel() > 0 &&
-          (tensor.numel() > 1 || (node.op != "Add" && node.op != "Mul")))
-        names.insert(node.inputs[i]);
-    }
-  }
-  return {names.begin(), names.end()};
 }
 
 namespace {
@@ -199,7 +169,7 @@ class Training {
     optimizer_.step(raw_, rate, clipping(here), [&](const std::string& name) { return parameters_.settings(name); });
     for (auto& [name, tensor] : moved) state_.statistics[name] = tensor;
     ++state_.step;
-    parameters_.after_step(raw_, at());
+    parameters_.after_step(raw_, optimizer_, at());
     move_average();
     count(batch, sums, penalty);
     return {.at = at(), .epoch = epoch(), .loss = sums.loss, .rate = rate, .sums = state_.sums};

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "pare/analysis/parameters.h"
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/data/dataset.h"
@@ -70,9 +71,6 @@ struct TrainResult {
   Graph best;  // by the validation; the last where there is none
   TrainState state;
 };
-
-// Tensors that training changes: weights, biases, scales and slopes; not statistics and other constants.
-std::vector<std::string> trained_tensors(const Graph& graph);
 
 // Goes on from `from` where given. Error{failed} when the loss is not finite: it names the step and the layers' norms,
 // and what was saved before stays.

@@ -21,11 +21,36 @@ std::string hash_of(const at::Tensor& tensor) {
   return sha256({static_cast<const std::byte*>(dense.data_ptr()), dense.nbytes()});
 }
 
+std::string hash_with_type(const at::Tensor& tensor) {
+  return fmt::format("{} {} {}", c10::toString(tensor.scalar_type()), fmt::join(tensor.sizes(), "x"), hash_of(tensor));
+}
+
+// Lists with the length of each word, so that no two of them read alike.
+struct AttributeText {
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return fmt::format("{}", value); }
+  std::string operator()(const std::string& value) const { return fmt::format("{} {}", value.size(), value); }
+  std::string operator()(const at::Tensor& value) const { return hash_with_type(value); }
+  std::string operator()(const OpaqueAttribute& value) const {
+    return fmt::format("{} {}", value.type, hash_of(value.bytes));
+  }
+  template <typename T>
+  std::string operator()(const std::vector<T>& values) const {
+    std::string text;
+    for (const T& value : values) text += (*this)(value) + ",";
+    return text;
+  }
+};
+
+std::string text_of(const Attribute& attribute) { return std::visit(AttributeText{}, attribute); }
+
 }  // namespace
 
 RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind, const nlohmann::json& definition) {
   RunDirectory run;
-  const std::string text = json_text(definition);
+  nlohmann::json numbered = definition;
+  numbered["format"] = kRunFormat;
+  const std::string text = json_text(numbered);
   run.hash = hash_of(kind + text);
   run.path = runs / fmt::format("{}-{}", kind, run.hash.substr(0, 12));
   std::error_code failed;
@@ -33,7 +58,7 @@ RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind
   if (failed)
     throw Error(ErrorKind::file, run.path.string(), "the run's directory cannot be made: {}", failed.message());
   write_file_atomically(run.path / "definition.json",
-                        [&](std::ostream& out) { out << json_text(definition, 2) << "\n"; });
+                        [&](std::ostream& out) { out << json_text(numbered, 2) << "\n"; });
   return run;
 }
 
@@ -42,22 +67,22 @@ std::string fingerprint(const Graph& graph) {
   for (const auto& node : graph.nodes) {
     text +=
         fmt::format("\n{} {} {} {}", node.domain, node.op, fmt::join(node.inputs, ","), fmt::join(node.outputs, ","));
-    for (const auto& [name, value] : node.attributes) {
-      text += " " + name + "=";
-      if (const auto* integer = std::get_if<int64_t>(&value)) text += std::to_string(*integer);
-      if (const auto* real = std::get_if<double>(&value)) text += fmt::format("{}", *real);
-      if (const auto* word = std::get_if<std::string>(&value)) text += *word;
-      if (const auto* list = std::get_if<std::vector<int64_t>>(&value))
-        text += fmt::format("{}", fmt::join(*list, ","));
-    }
+    for (const auto& [name, value] : node.attributes)
+      text += fmt::format(" {}={}:{}", name, value.index(), text_of(value));
   }
   return hash_of(text + fingerprint(graph.tensors));
 }
 
 std::string fingerprint(const TensorMap& tensors) {
   std::string text;
-  for (const auto& [name, tensor] : tensors)
-    text += fmt::format("\n{} {} {}", name, fmt::join(tensor.sizes(), "x"), hash_of(tensor));
+  for (const auto& [name, tensor] : tensors) text += fmt::format("\n{} {}", name, hash_with_type(tensor));
+  return hash_of(text);
+}
+
+std::string fingerprint(const TrainState& start) {
+  std::string text = fmt::format("{} {} {}", start.step, start.position.epoch, start.position.batch);
+  for (const TensorMap* tensors : {&start.raw, &start.statistics, &start.optimizer, &start.average})
+    text += fingerprint(*tensors);
   return hash_of(text);
 }
 

@@ -12,6 +12,9 @@
 
 namespace pare {
 
+// Raised whenever a change makes the same definition give other results: runs of before are then other runs.
+constexpr int kRunFormat = 2;
+
 struct RunDirectory {
   std::filesystem::path path;  // RUNS/KIND-HASH
   std::string hash;            // of the definition: 64 hexadecimal digits
@@ -25,6 +28,7 @@ RunDirectory open_run(const std::filesystem::path& runs, const std::string& kind
 // What identifies a model and a data set in a definition.
 std::string fingerprint(const Graph& graph);
 std::string fingerprint(const TensorMap& tensors);
+std::string fingerprint(const TrainState& start);  // of what a run begins with: its tensors and its place
 nlohmann::json fingerprint(const Dataset& data);
 
 // log.jsonl and log.csv of the directory: one line an epoch, written anew, so that a run killed and resumed has no line

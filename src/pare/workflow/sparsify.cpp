@@ -10,88 +10,14 @@
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/slimming.h"
 #include "pare/workflow/distill.h"
+#include "pare/workflow/rewind.h"
 
 namespace pare {
 
-void SparsifyOptions::describe(OptionVisitor& options) {
-  options.field("method", method, "how weights are chosen",
-                {"cs", "magnitude", "gmp", "imp", "imp-continued", "l0", "slimming", "lr-rewind", "weight-rewind"});
-  options.field(
-      "sparsity", sparsity,
-      "part of the masked weights to remove (cs and l0 find it themselves without; slimming: of the channels)");
-  options.field("s-init", s_init, "cs: where the mask logits begin; the lower the sparser");
-  options.field("lambda", lambda, "weight of the penalty (cs 1e-8, l0 1e-4, slimming 1e-4)");
-  options.field("beta-final", beta_final, "cs: how hard the mask ends");
-  options.field("mask-rate", mask_rate, "cs, l0: learning rate of the mask, times --lr");
-  options.field("gates-by-adam", gates_by_adam, "l0: train the gates by Adam");
-  options.field("rounds", rounds, "cs, imp, imp-continued, lr-rewind, weight-rewind: rounds of training and removing");
-  options.field("round-rate", round_rate, "imp: part of the kept weights removed after each round, without --sparsity");
-  options.field("rewind", rewind, "epoch to which weights or learning rate go back");
-  options.field("finetune", finetune, "epochs of fine-tuning with the mask fixed");
-  options.field("finetune-lr", finetune_lr, "learning rate of the fine-tuning");
-  options.field("gmp-begin", gmp_begin, "gmp: part of the run at which removing begins");
-  options.field("gmp-end", gmp_end, "gmp: part of the run at which it ends");
-  options.field("gmp-every", gmp_every, "gmp: steps between two removals");
-  mask.describe(options);
-  distill.describe(options);
-  training.describe(options);
-}
-
-void SparsifyOptions::check(bool trained) const {
-  distill.check();
-  const bool trains_dense = method != "cs" && method != "gmp" && method != "l0" && method != "slimming";
-  if (distill.any() && !trained && !trains_dense)
-    throw Error(ErrorKind::usage, "--match", "{} has no dense network to learn from: start from a trained model",
-                method);
-  if (distill.any() && method == "magnitude" && finetune == 0)
-    throw Error(ErrorKind::usage, "--match",
-                "needs --finetune EPOCHS: magnitude trains nothing after the dense network");
-  const bool finds_itself = method == "cs" || method == "l0";
-  if (sparsity >= 0 ? !(sparsity < 1) : !std::isfinite(sparsity))
-    throw Error(ErrorKind::usage, "--sparsity", "expected a part in [0, 1), found {}", sparsity);
-  const bool rounds_say = method == "imp" || method == "imp-continued";
-  if (sparsity < 0 && !finds_itself && !rounds_say && mask.pattern.empty())
-    throw Error(ErrorKind::usage, "--sparsity", "say how much {} is to remove", method);
-  if (rounds < 1) throw Error(ErrorKind::usage, "--rounds", "expected at least 1, found {}", rounds);
-  if (!(round_rate > 0 && round_rate < 1))
-    throw Error(ErrorKind::usage, "--round-rate", "expected a part in (0, 1), found {}", round_rate);
-  if (finetune < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune);
-  if (rewind < 0 || rewind > training.train.epochs)
-    throw Error(ErrorKind::usage, "--rewind", "epoch {} is not within the {} epochs of training", rewind,
-                training.train.epochs);
-  if (method == "cs") {
-    if (s_init.size() > 1) throw Error(ErrorKind::usage, "--s-init", "one value; pare tickets takes several");
-    if (!s_init.empty() && s_init[0] > 0.5)
-      throw Error(ErrorKind::usage, "--s-init", "{} keeps every weight; values from 0 down to -0.5 make it sparse",
-                  s_init[0]);
-  }
-  if (trained && method == "weight-rewind")
-    throw Error(ErrorKind::usage, "--method", "weight-rewind needs the early weights: start from --arch");
-  check_used();
-}
-
-// Options that the method would leave aside.
-void SparsifyOptions::check_used() const {
-  const bool finds_itself = method == "cs" || method == "l0";
-  const auto refuse = [&](bool given, const char* option, const char* why) {
-    if (given) throw Error(ErrorKind::usage, option, "{} {}", method, why);
-  };
-  refuse(rounds > 1 && (method == "magnitude" || method == "gmp" || method == "l0" || method == "slimming"), "--rounds",
-         "removes in one round");
-  if (!mask.pattern.empty()) masks_by_score({}, {}, 0, mask);  // refuses what is not N:M
-  refuse(method == "slimming" && !mask.pattern.empty(), "--pattern", "removes whole channels");
-  const bool spreads = mask.distribution != MaskOptions{}.distribution;
-  refuse(spreads && method == "slimming", "--distribution", "removes whole channels");
-  refuse(spreads && !mask.pattern.empty(), "--distribution", "takes the same part of every layer with --pattern");
-  refuse(spreads && finds_itself && sparsity < 0, "--distribution", "finds it by itself without --sparsity");
-  // Its mask is that of the last step, which fits no earlier epoch and no average.
-  if (!finds_itself && method != "gmp") return;
-  refuse(training.validation != 0, "--validation", "keeps the last epoch, where its mask is done");
-  refuse(training.train.patience != 0, "--patience", "hardens its mask until the last epoch");
-  refuse(training.train.average != 0, "--average", "has a mask of the last step, not of an average");
-}
-
 namespace {
+
+constexpr const char* kFinetuning = "fine-tuning";
+constexpr double kHardlyAny = 0.01;  // of the weights: a method that found no more says so
 
 class Sparsifier {
  public:
@@ -100,27 +26,39 @@ class Sparsifier {
     options.check(trained);
     if (trained) result_.dense = graph_;
     names_ = maskable_tensors(graph_, options.mask);
+    mask_ = options.mask;
+    mask_.axes = input_axes(graph_, names_);
   }
 
   SparsifyResult run() {
-    if (options_.method == "cs") continuous();
-    if (options_.method == "magnitude") magnitude();
-    if (options_.method == "gmp") gradual();
-    if (options_.method == "l0") hard_concrete();
-    if (options_.method == "slimming") slimming();
-    if (options_.method == "imp") iterative(true);
-    if (options_.method == "imp-continued") iterative(false);
-    if (options_.method == "lr-rewind") rewinding(false);
-    if (options_.method == "weight-rewind") rewinding(true);
+    static const std::map<std::string, void (Sparsifier::*)()> methods = {
+        {"cs", &Sparsifier::continuous},
+        {"magnitude", &Sparsifier::magnitude},
+        {"gmp", &Sparsifier::gradual},
+        {"l0", &Sparsifier::hard_concrete},
+        {"slimming", &Sparsifier::slimming},
+        {"imp", &Sparsifier::prune_rewound},
+        {"imp-continued", &Sparsifier::iterative_continued},
+        {"lr-rewind", &Sparsifier::rate_rewinding},
+        {"weight-rewind", &Sparsifier::prune_rewound},
+    };
+    (this->*methods.at(options_.method))();
     if (options_.finetune > 0) finetune();
     result_.graph = masked(graph_, result_.masks);
-    for (const auto& name : sparsity_of(graph_, result_.masks).empty())
-      result_.notes.push_back(fmt::format("{} has no weight left", name));
+    add_notes();
     return std::move(result_);
   }
 
  private:
-  TrainingOutcome train(const std::string& what, const Graph& graph, TrainingOptions training,
+  TrainingOutcome train_dense(int64_t rewind = 0) {
+    TrainingOutcome outcome = trainer_(graph_, data_, options_.training, dense_job(rewind));
+    result_.dense = graph_ = outcome.graph;
+    epochs_ += static_cast<int64_t>(outcome.state.history.size());
+    return outcome;
+  }
+
+  // A stage of the method.
+  TrainingOutcome train(const std::string& what, const EarlyIterate& begin, const TrainingOptions& training,
                         Reparameterization* method, std::vector<int64_t> keep_epochs = {}) {
     nlohmann::json definition = {{"what", what},
                                  {"method", options_.method},
@@ -128,7 +66,7 @@ class Sparsifier {
                                  {"lambda", options_.lambda},
                                  {"beta-final", options_.beta_final},
                                  {"mask-rate", options_.mask_rate},
-                                 {"gates-by-adam", options_.gates_by_adam},
+                                 {"gates-by", options_.gates_by},
                                  {"sparsity", options_.sparsity},
                                  {"gmp", {options_.gmp_begin, options_.gmp_end, options_.gmp_every}},
                                  {"tensors", names_}};
@@ -141,19 +79,15 @@ class Sparsifier {
     definition["masks"] = fingerprint(result_.masks);
     TrainingJob job{.kind = "sparsify", .what = what, .definition = definition.dump(), .parameters = method};
     job.keep_epochs = std::move(keep_epochs);
-    const bool learns = options_.distill.any() && what != "dense";
-    TrainingOutcome outcome =
-        learns ? distill({*result_.dense, graph, options_.distill}, data_, training, trainer_, std::move(job))
-               : trainer_(graph, data_, training, std::move(job));
-    if (what == "dense") result_.dense = outcome.graph;
+    job.start = begin.start();
+    job.keep_last = options_.keeps_last() && what != kFinetuning;
+    const TrainingOptions left = training_from(begin, training);
+    TrainingOutcome outcome = options_.distill.any() ? distill({*result_.dense, begin.graph, options_.distill}, data_,
+                                                               left, trainer_, std::move(job))
+                                                     : trainer_(begin.graph, data_, left, std::move(job));
     epochs_ += static_cast<int64_t>(outcome.state.history.size());
     return outcome;
   }
-
-  std::vector<int64_t> early_epochs() const {
-    return options_.rewind > 0 ? std::vector<int64_t>{options_.rewind} : none();
-  }
-  static std::vector<int64_t> none() { return {}; }
 
   void finish_round(const std::string& name) {
     result_.rounds.push_back({name, sparsity(), masked(graph_, result_.masks), result_.masks, epochs_});
@@ -168,10 +102,40 @@ class Sparsifier {
   }
 
   // Is it said how many weights are kept, and where, that a method could find by itself?
-  bool count_given() const { return options_.sparsity >= 0 || !options_.mask.pattern.empty(); }
+  bool count_given() const { return options_.asked() >= 0; }
 
   TensorMap by_magnitude(double sparsity) const {
-    return masks_by_score(magnitudes(masked(graph_, result_.masks).tensors, names_), {}, sparsity, options_.mask);
+    return masks_by_score(magnitudes(masked(graph_, result_.masks).tensors, names_), {}, sparsity, mask_);
+  }
+
+  // Of the weights that are masked, or of the channels.
+  double removed() const {
+    if (result_.channels.empty()) return result_.rounds.back().sparsity.over_masked();
+    int64_t kept = 0;
+    int64_t total = 0;
+    for (const auto& group : result_.channels) {
+      kept += group.kept;
+      total += group.total;
+    }
+    return 1 - static_cast<double>(kept) / static_cast<double>(total);
+  }
+
+  void add_notes() {
+    const SparsityReport report = sparsity_of(graph_, result_.masks);
+    for (const auto& name : report.empty()) result_.notes.push_back(fmt::format("{} has no weight left", name));
+    if (!options_.mask.pattern.empty())
+      for (const auto& note : left_dense(result_.masks, parse_pattern(options_.mask.pattern), mask_.axes))
+        result_.notes.push_back(note);
+    result_.removed = removed();
+    const double half = 0.5 / static_cast<double>(std::max<int64_t>(report.masked_total, 1));
+    if (options_.asked() >= 0 && result_.removed < options_.asked() - half - 1e-9)
+      result_.notes.push_back(fmt::format("{} removed {:.2f} % where {:.2f} % was asked for", options_.method,
+                                          100 * result_.removed, 100 * options_.asked()));
+    if (options_.asked() < 0 && result_.removed < kHardlyAny)
+      result_.notes.push_back(
+          fmt::format("{} removed {:.2f} %, hardly any weight: {}", options_.method, 100 * result_.removed,
+                      options_.method == "cs" ? "a lower --s-init or a larger --mask-rate removes more"
+                                              : "a larger --lambda or --mask-rate removes more"));
   }
 
   // Guards a mask that a method found by itself against emptied layers.
@@ -191,20 +155,24 @@ class Sparsifier {
     if (!options_.s_init.empty()) cs.s_init = options_.s_init[0];
     if (options_.lambda >= 0) cs.lambda = options_.lambda;
     cs.beta_final = options_.beta_final;
-    cs.mask_rate = options_.mask_rate;
+    if (options_.mask_rate >= 0) cs.mask_rate = options_.mask_rate;
+    const bool keeps = options_.keep_search_weights && options_.rewind > 0;
     TensorMap start;
     for (int64_t round = 1; round <= options_.rounds; ++round) {
       ContinuousSparsification method(cs, names_, start);
-      const TrainingOutcome outcome = train(fmt::format("round {}", round), graph_, options_.training, &method,
-                                            round == 1 ? early_epochs() : none());
-      if (round == 1) {
-        result_.early = options_.rewind > 0 ? outcome.after_epoch(options_.rewind) : graph_;
-        for (const auto& name : names_) result_.early.tensors[name] = result_.early.tensor(name) * method.rescale();
+      const Graph initial = graph_;
+      const TrainingOutcome outcome =
+          train(fmt::format("round {}", round), {.graph = initial}, options_.training, &method,
+                keeps && round == 1 ? std::vector<int64_t>{options_.rewind} : std::vector<int64_t>{});
+      if (options_.keep_search_weights && round == 1) {
+        result_.scaled_early = early_iterate(initial, outcome, options_.rewind).graph;
+        for (const auto& name : names_)
+          result_.scaled_early.tensors[name] = result_.scaled_early.tensor(name) * method.rescale();
       }
-      const TensorMap logits = method.logits(outcome.state.raw);
+      const TensorMap logits = method.logits(outcome.state.raw, result_.masks);
       TensorMap masks = ContinuousSparsification::masks(logits);
       if (count_given())
-        masks = masks_by_score(logits, magnitudes(outcome.state.raw, names_), sparsity_after(round), options_.mask);
+        masks = masks_by_score(logits, magnitudes(outcome.state.raw, names_), sparsity_after(round), mask_);
       result_.masks = guarded(std::move(masks), logits);
       // w goes on as it is; c goes into the network that is handed out.
       Graph raw = outcome.graph;
@@ -213,52 +181,48 @@ class Sparsifier {
       for (const auto& name : names_) graph_.tensors[name] = raw.tensor(name) * method.rescale();
       finish_round(fmt::format("round {}", round));
       if (round < options_.rounds) graph_ = raw;
-      start = method.next_round(logits);
+      start = method.next_round(logits, result_.masks);
     }
   }
 
-  void train_dense() {
-    if (!trained_) graph_ = train("dense", graph_, options_.training, nullptr).graph;
-  }
-
   void magnitude() {
-    train_dense();
-    result_.masks = by_magnitude(std::max(options_.sparsity, 0.0));
+    if (!trained_) train_dense();
+    result_.masks = by_magnitude(options_.asked());
     finish_round("pruned");
   }
 
   void gradual() {
-    GradualPruning method({.sparsity = options_.sparsity,
+    GradualPruning method({.sparsity = options_.asked(),
                            .begin = options_.gmp_begin,
                            .end = options_.gmp_end,
                            .every = options_.gmp_every},
-                          options_.mask, names_);
-    const TrainingOutcome outcome = train("gradual", graph_, options_.training, &method);
+                          mask_, names_);
+    const TrainingOutcome outcome = train("gradual", {.graph = graph_}, options_.training, &method);
     graph_ = outcome.graph;
     result_.masks = outcome.state.method;
-    if (result_.masks.empty()) result_.masks = by_magnitude(options_.sparsity);
+    if (result_.masks.empty()) result_.masks = by_magnitude(options_.asked());  // of no epochs
     finish_round("pruned");
   }
 
   void hard_concrete() {
     HardConcreteOptions l0;
     if (options_.lambda >= 0) l0.lambda = options_.lambda;
-    l0.gate_rate = options_.mask_rate;
-    l0.adam = options_.gates_by_adam;
+    if (options_.mask_rate >= 0) l0.gate_rate = options_.mask_rate;
+    l0.adam = options_.gates_by == "adam";
     HardConcrete method(l0, names_);
-    const TrainingOutcome outcome = train("gates", graph_, options_.training, &method);
+    const TrainingOutcome outcome = train("gates", {.graph = graph_}, options_.training, &method);
     graph_ = outcome.graph;  // gates folded in
     const TensorMap scores = magnitudes(outcome.state.raw, names_);
-    result_.masks = guarded(count_given() ? masks_by_score(magnitudes(graph_.tensors, names_), scores,
-                                                           std::max(options_.sparsity, 0.0), options_.mask)
-                                          : method.masks(outcome.state.raw),
-                            scores);
+    result_.masks =
+        guarded(count_given() ? masks_by_score(magnitudes(graph_.tensors, names_), scores, options_.asked(), mask_)
+                              : method.masks(outcome.state.raw),
+                scores);
     finish_round("gates fixed");
   }
 
   void slimming() {
     Slimming method(batch_norm_scales(graph_), options_.lambda >= 0 ? options_.lambda : 1e-4);
-    graph_ = train("slimming", graph_, options_.training, &method).graph;
+    graph_ = train("slimming", {.graph = graph_}, options_.training, &method).graph;
     PruneOptions cut;
     cut.channels = options_.sparsity;
     cut.criterion = "bn";
@@ -281,43 +245,38 @@ class Sparsifier {
     return 1 - std::pow(1 - options_.sparsity, part);
   }
 
-  // As many times as there are rounds: remove the smallest weights and train the rest, from `start` or, where that is
-  // null, from where they are, with the schedule from epoch `first_epoch` on.
-  void prune_in_rounds(const Graph* start, int64_t first_epoch) {
-    TrainingOptions training = options_.training;
-    training.train.first_epoch = first_epoch;
+  // As many times as there are rounds: remove the smallest weights and train the rest, from `early` or, where that is
+  // null, from where they are, with the schedule from epoch --rewind on (`replay`) or from its beginning.
+  void prune_in_rounds(const EarlyIterate* early, bool replay) {
     for (int64_t round = 1; round <= options_.rounds; ++round) {
       result_.masks = by_magnitude(sparsity_after(round));
       FixedMask method(result_.masks);
+      const EarlyIterate now{.epoch = replay ? options_.rewind : 0, .graph = graph_};
       const std::string name = fmt::format("round {}", round);
-      graph_ = train(name, start != nullptr ? *start : graph_, training, &method).graph;
+      graph_ = train(name, masked(early != nullptr ? *early : now, result_.masks), options_.training, &method).graph;
       finish_round(name);
     }
   }
 
-  // Frankle et al. 2019: every round begins with the weights of epoch --rewind. Continued: with those that it finds, so
-  // that a trained network needs no dense training.
-  void iterative(bool rewound) {
-    if (!rewound && trained_) return prune_in_rounds(nullptr, 0);
-    Graph early = graph_;
-    const bool keeps = rewound && options_.rewind > 0;
-    const TrainingOutcome dense = train("dense", graph_, options_.training, nullptr, keeps ? early_epochs() : none());
-    graph_ = dense.graph;
-    if (keeps) early = dense.after_epoch(options_.rewind);
-    result_.early = early;
-    prune_in_rounds(rewound ? &early : nullptr, keeps ? options_.rewind : 0);
+  // Frankle et al. 2019, and the weight rewinding of Renda et al. 2020: the dense network is trained, and every round
+  // begins with its state of epoch --rewind.
+  void prune_rewound() {
+    const Graph initial = graph_;
+    const TrainingOutcome dense = train_dense(options_.rewind);
+    const EarlyIterate early = early_iterate(initial, dense, options_.rewind);
+    prune_in_rounds(&early, true);
   }
 
-  // Renda et al. 2020: after pruning the schedule is replayed from epoch --rewind, on the weights of then or of now.
-  void rewinding(bool weights) {
-    Graph then = graph_;
-    if (!trained_) {
-      const TrainingOutcome dense =
-          train("dense", graph_, options_.training, nullptr, weights ? early_epochs() : none());
-      if (weights && options_.rewind > 0) then = dense.after_epoch(options_.rewind);
-      graph_ = dense.graph;
-    }
-    prune_in_rounds(weights ? &then : nullptr, options_.rewind);
+  // Every round goes on with the weights that it finds, so that a trained network needs no dense training.
+  void iterative_continued() {
+    if (!trained_) train_dense();
+    prune_in_rounds(nullptr, false);
+  }
+
+  // Renda et al. 2020: after pruning the schedule is replayed from epoch --rewind on the weights of now.
+  void rate_rewinding() {
+    if (!trained_) train_dense();
+    prune_in_rounds(nullptr, true);
   }
 
   void finetune() {
@@ -326,8 +285,8 @@ class Sparsifier {
     training.train.first_epoch = 0;
     training.train.optimizer.lr = options_.finetune_lr;
     FixedMask method(result_.masks);
-    graph_ = train("fine-tuning", masked(graph_, result_.masks), training, &method).graph;
-    finish_round("fine-tuning");
+    graph_ = train(kFinetuning, {.graph = masked(graph_, result_.masks)}, training, &method).graph;
+    finish_round(kFinetuning);
   }
 
   Graph graph_;  // what was trained last
@@ -336,6 +295,7 @@ class Sparsifier {
   const SparsifyOptions& options_;
   const Trainer& trainer_;
   std::vector<std::string> names_;
+  MaskOptions mask_;  // with the axes of this graph
   int64_t epochs_ = 0;
   int64_t parameters_ = 0;  // slimming: before channels went
   SparsifyResult result_;

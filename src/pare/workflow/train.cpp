@@ -12,7 +12,6 @@
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
 #include "pare/core/options.h"
-#include "pare/io/safetensors.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"
 
@@ -23,7 +22,9 @@ namespace fs = std::filesystem;
 void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
   train.describe(options, with_epochs);
   options.field("label-smoothing", label_smoothing, "part of the target spread over all classes");
-  options.field("validation", validation, "part of the training images held out to choose the epoch that is kept");
+  options.field("validation", validation,
+                "part of the training images held out, the same of every class, to choose on: the epoch that is kept; "
+                "tickets (0.1 of them unless given)");
   options.field("tensorboard", tensorboard, "write TensorBoard event files into this directory");
   options.field("log-every", log_every, "also log every so many steps (0: epochs only)");
   options.field("resume", resume, "insist on going on with an earlier run (going on is the default)");
@@ -36,15 +37,25 @@ DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
   const auto count = static_cast<int64_t>(fraction * static_cast<double>(data.size()));
   if (fraction > 0 && count == 0)
     throw Error(ErrorKind::usage, "--validation", "{} of {} images is none", fraction, data.size());
+  if (count == 0) return {data, {}};
   Random random(mix_seed({seed, 3}));
   auto order = random_permutation(data.size(), random);
-  const auto part = [&](int64_t begin, int64_t end) {
-    std::vector<int64_t> chosen(order.begin() + begin, order.begin() + end);
+  if (!data.multi_label()) {
+    const at::Tensor labels = data.labels.contiguous();
+    const auto* label = labels.data_ptr<int64_t>();
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return label[a] < label[b]; });
+  }
+  // Evenly spaced over the images in order of their class.
+  std::vector<int64_t> rest;
+  std::vector<int64_t> held_out;
+  for (int64_t i = 0; i < data.size(); ++i)
+    ((i + 1) * count / data.size() > i * count / data.size() ? held_out : rest)
+        .push_back(order[static_cast<size_t>(i)]);
+  const auto part = [&](std::vector<int64_t>& chosen) {
     std::sort(chosen.begin(), chosen.end());
     return samples_at(data, at::tensor(chosen));
   };
-  if (count == 0) return {data, {}};
-  return {part(count, data.size()), part(0, count)};
+  return {part(rest), part(held_out)};
 }
 
 namespace {
@@ -60,6 +71,8 @@ nlohmann::json definition_of(const Graph& graph, const Dataset& data, const Trai
   definition["seed"] = options.train.seed;
   definition["first-epoch"] = options.train.first_epoch;
   definition["keep-epochs"] = job.keep_epochs;
+  if (job.keep_last) definition["keep-last"] = true;
+  if (job.start != nullptr) definition["start"] = fingerprint(*job.start);
   definition["model"] = fingerprint(graph);
   definition["data"] = fingerprint(data);
   definition["method"] = job.definition;
@@ -97,15 +110,6 @@ std::optional<TrainState> state_for_all(const RunDirectory& run, const TrainingO
 
 fs::path epoch_path(const RunDirectory& run, int64_t epoch) {
   return run.path / fmt::format("epoch-{}.safetensors", epoch);
-}
-
-// The graph's own tensors as they are in this state.
-void keep_epoch(const RunDirectory& run, const Graph& graph, const TrainState& state) {
-  NamedTensors content;
-  for (const auto& tensors : {state.raw, state.statistics})
-    for (const auto& [name, tensor] : tensors)
-      if (graph.is_constant(name)) content.tensors.emplace_back(name, tensor);
-  write_safetensors(epoch_path(run, state.history.back().epoch), content);
 }
 
 // steps.jsonl and TensorBoard.
@@ -162,10 +166,8 @@ class StepLogs {
 
 }  // namespace
 
-Graph TrainingOutcome::after_epoch(int64_t epoch) const {
-  Graph result = graph;
-  for (const auto& [name, tensor] : read_safetensors(epoch_path(run, epoch)).tensors) result.tensors[name] = tensor;
-  return result;
+TrainState TrainingOutcome::after_epoch(int64_t epoch) const {
+  return read_train_state(epoch_path(run, epoch), run.hash);
 }
 
 TrainingOutcome run_training(const Graph& graph, const Dataset& data, const TrainingOptions& options,
@@ -205,7 +207,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                        [&](const TrainState& state) {
                          const int64_t epoch = state.history.back().epoch;
                          if (std::count(job.keep_epochs.begin(), job.keep_epochs.end(), epoch) > 0)
-                           keep_epoch(outcome.run, graph, state);
+                           write_train_state(epoch_path(outcome.run, epoch), state, outcome.run.hash);
                          logs->epoch(state.history.back());
                          if (job.on_epoch) job.on_epoch(state.history.back());
                        },
@@ -217,9 +219,9 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                    .stop = job.stop};
   if (parts.held_out.images.defined())
     hooks.validate = [&](const Graph& now) { return metrics_of(evaluate({now}, parts.held_out), 0).front().second; };
-  TrainResult result = train(graph, parts.rest, options.train, hooks, from ? &*from : nullptr);
+  TrainResult result = train(graph, parts.rest, options.train, hooks, from ? &*from : job.start);
   ranks.barrier();  // the files of rank 0 are there
-  outcome.graph = std::move(result.best);
+  outcome.graph = std::move(job.keep_last ? result.last : result.best);
   outcome.state = std::move(result.state);
   outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();
   outcome.graph.metadata["pare.std"] = nlohmann::json(data.std).dump();

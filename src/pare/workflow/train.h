@@ -33,7 +33,9 @@ struct TrainingJob {
   Reparameterization* parameters = nullptr;      // as in TrainParts
   ProcessGroup* ranks = nullptr;                 // null: alone
   Objective* objective = nullptr;                // null: classification, with the label smoothing of the options
-  std::vector<int64_t> keep_epochs;              // the network after these is kept as well
+  std::vector<int64_t> keep_epochs;              // the state after these is kept as well
+  const TrainState* start = nullptr;             // begins with this, after train.first_epoch epochs of another run
+  bool keep_last = false;                        // the last epoch is kept whatever the validation says
   bool awaited = false;                          // all processes that share the work need it before anything else
   std::function<void()> waits;                   // another process trains the same, and this one waits for it
   std::function<void(bool done_already)> begin;  // before anything is trained
@@ -49,8 +51,8 @@ struct TrainingOutcome {
   int64_t resumed_at = 0;     // steps already done when it began
   bool done_already = false;  // an earlier run had finished
 
-  // The network after one of job.keep_epochs.
-  Graph after_epoch(int64_t epoch) const;
+  // The state after one of job.keep_epochs.
+  TrainState after_epoch(int64_t epoch) const;
 };
 
 // Error{interrupted} when stopped: the state is stored and the same call goes on with it.
@@ -60,7 +62,8 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
 // How a stage of a method is trained: run_training, or with feedback.
 using Trainer = std::function<TrainingOutcome(const Graph&, const Dataset&, const TrainingOptions&, TrainingJob)>;
 
-// The data without and with a part of `fraction` of its images, drawn by the seed.
+// The data without and with a part of `fraction` of its images, drawn by the seed: the same part of every class, but of
+// multi-label data any.
 struct DatasetParts {
   Dataset rest;
   Dataset held_out;

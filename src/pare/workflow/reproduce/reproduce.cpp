@@ -26,6 +26,7 @@ nlohmann::json TableRow::json() const {
   if (!std::isnan(published)) result["published"] = published;
   if (!std::isnan(ours)) result["ours"] = ours;
   if (!std::isnan(error)) result["error"] = error;
+  if (!std::isnan(deviation)) result["deviation"] = deviation;
   if (!std::isnan(difference())) result["difference"] = difference();
   if (!note.empty()) result["note"] = note;
   return result;
@@ -110,7 +111,7 @@ void Reproduction::row(TableRow row, const std::function<double()>& measure) {
 void Reproduction::rows(std::vector<TableRow> rows, const std::function<std::vector<double>()>& measure) {
   this->rows(std::move(rows), [&] {
     std::vector<SeedMean> figures;
-    for (const double value : measure()) figures.push_back({value});
+    for (const double value : measure()) figures.push_back({.mean = value});
     return figures;
   });
 }
@@ -145,7 +146,7 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   if (!claim) return false;
   if (restore(rows)) return true;
   const auto start = std::chrono::steady_clock::now();
-  std::vector<SeedMean> figures(rows.size(), {kNoFigure});
+  std::vector<SeedMean> figures(rows.size(), SeedMean{.mean = kNoFigure});
   bool measured = true;
   try {
     figures = measure();
@@ -163,6 +164,9 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   for (size_t i = 0; i < rows.size(); ++i) {
     rows[i].ours = figures.at(i).mean;
     rows[i].error = figures.at(i).error;
+    rows[i].deviation = figures.at(i).deviation;
+    if (const std::string& more = figures.at(i).note; !more.empty())
+      rows[i].note += (rows[i].note.empty() ? "" : "; ") + more;
     rows[i].seconds = seconds.count() / static_cast<double>(rows.size());
     if (!measured) continue;
     auto json = rows[i].json();
@@ -186,6 +190,8 @@ bool Reproduction::restore(std::vector<TableRow>& rows) const {
     if (!json.is_object() || !json.contains("ours")) return false;
     row.ours = json["ours"].is_number() ? json["ours"].get<double>() : kNoFigure;
     row.error = json.value("error", kNoFigure);
+    row.deviation = json.value("deviation", kNoFigure);
+    row.note = json.value("note", row.note);
     row.seconds = json.value("seconds", 0.0);
   }
   rows = std::move(found);

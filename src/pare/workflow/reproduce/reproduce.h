@@ -40,6 +40,7 @@ struct TableRow {
   double published = kNoFigure;  // NaN: the paper has none
   double ours = kNoFigure;       // NaN: it did not run, and the note says why
   double error = kNoFigure;      // standard error of ours, where that is a mean over seeds
+  double deviation = kNoFigure;  // and the standard deviation over them
   std::string note;              // how it differs from the paper, or why it did not run
   bool on_request = false;       // takes long: only when its table is asked for by name
   double seconds = 0;

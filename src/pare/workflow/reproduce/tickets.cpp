@@ -5,14 +5,11 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/file.h"
-#include "pare/report/line_plot.h"
+#include "pare/workflow/evaluate.h"
 #include "pare/workflow/reproduce/papers.h"
-#include "pare/workflow/tickets.h"
+#include "pare/workflow/reproduce/ticket_subject.h"
 
 namespace pare {
 
@@ -47,7 +44,7 @@ SparsifyOptions gates(double lambda, double rate, bool by_adam) {
   options.method = "l0";
   options.lambda = lambda;
   options.mask_rate = rate;
-  options.gates_by_adam = by_adam;
+  options.gates_by = by_adam ? "adam" : "weights";
   return options;
 }
 
@@ -70,30 +67,10 @@ struct SparsityFigures {
 constexpr SparsityFigures kVggSparsity = {0.320, 0.975, 0.980, 0.996};
 constexpr SparsityFigures kResNetSparsity = {0.318, 0.755, 0.860, 0.893};
 
-// A network, its data, and how long it trains: some epochs, then fine-tuning with the mask fixed.
-struct TicketSubject {
-  TrainingPlan plan;
-  int64_t finetune = 0;
-  double finetune_lr = 0.01;
-  int64_t test = 0;
-  uint64_t seeds = 1;
-  double mask_rate = 20;    // times the learning rate
-  bool on_request = false;  // as in TableRow
-
-  std::string title() const {
-    return fmt::format("{}, {} images of {}, {} + {} epochs, {} seeds{}", plan.arch, plan.limit, plan.data,
-                       plan.training.train.epochs, finetune, seeds, test_images_text(test));
-  }
-  // Of searches that train in rounds.
-  std::string rounds_title() const {
-    return fmt::format("{}, {} images of {}, {} epochs a round{}", plan.arch, plan.limit, plan.data,
-                       plan.training.train.epochs, test_images_text(test));
-  }
-};
-
 struct Found {
   double sparsity = 0;
-  double accuracy = 0;
+  double validation = 0;  // accuracy on the images held out
+  Graph graph;
 };
 
 class HighestSparsity {
@@ -104,24 +81,31 @@ class HighestSparsity {
   // `note` stands beside figures that are of another network.
   void rows(const std::vector<Sweep>& sweeps, const std::string& note = "") {
     table_.rows({{.table = subject_.title(), .what = "dense", .on_request = subject_.on_request}},
-                [&] { return means([&](uint64_t seed) { return std::vector{dense_accuracy(seed)}; }); });
+                [&] { return means([&](uint64_t seed) { return std::vector{accuracy(dense(seed).graph)}; }); });
     for (const auto& sweep : sweeps) {
-      const TableRow row{.table = subject_.title(),
-                         .what = sweep.what,
-                         .metric = "sparsity",
-                         .published = sweep.published,
-                         .note = std::isnan(sweep.published) ? "" : note,
-                         .on_request = subject_.on_request};
+      const TableRow row{
+          .table = subject_.title(),
+          .what = sweep.what,
+          .metric = "sparsity",
+          .published = sweep.published,
+          .note = std::isnan(sweep.published) || note.empty() ? kSplits : fmt::format("{}; {}", note, kSplits),
+          .on_request = subject_.on_request};
       TableRow beside = row;
       beside.note.clear();
       beside.metric = "top1";
       beside.published = kNoFigure;
       table_.rows({row, beside}, [&] {
         size_t start = sweep.settings.size() / 2;
-        return means([&](uint64_t seed) {
+        uint64_t cut = 0;
+        auto figures = means([&](uint64_t seed) {
           const Found found = highest(sweep, seed, start);
-          return std::vector{found.sparsity, found.accuracy};
+          if (found.sparsity > 0 && start + 1 == sweep.settings.size()) ++cut;
+          return std::vector{found.sparsity, accuracy(found.graph)};
         });
+        if (cut > 0)
+          figures[0].note =
+              fmt::format("the last of the list holds with {} of {} seeds: more may", cut, subject_.seeds);
+        return figures;
       });
     }
   }
@@ -132,10 +116,11 @@ class HighestSparsity {
       SparsifyOptions setting = continuous(-0.2, subject_.mask_rate);
       setting.sparsity = sparsity;
       setting.beta_final = beta;
-      table_.rows({{.table = subject_.title(),
-                    .what = fmt::format("continuous sparsification, exactly {:.0f} %, beta {}", 100 * sparsity,
-                                        beta > 1 ? "up to 200" : "fixed at 1")}},
-                  [&] { return means([&](uint64_t seed) { return std::vector{run(setting, seed).accuracy}; }); });
+      table_.rows(
+          {{.table = subject_.title(),
+            .what = fmt::format("continuous sparsification, exactly {:.0f} %, beta {}", 100 * sparsity,
+                                beta > 1 ? "up to 200" : "fixed at 1")}},
+          [&] { return means([&](uint64_t seed) { return std::vector{accuracy(run(setting, seed).graph)}; }); });
     }
   }
 
@@ -146,35 +131,43 @@ class HighestSparsity {
     return plan;
   }
 
-  // Of each of the figures that `measure` gives.
   std::vector<SeedMean> means(const std::function<std::vector<double>(uint64_t seed)>& measure) const {
-    std::vector<std::vector<double>> seeds;
-    for (uint64_t seed = 0; seed < subject_.seeds; ++seed) seeds.push_back(measure(seed));
-    return seed_means(seeds);
+    return over_seeds(subject_.seeds, measure);
   }
 
+  // On the test images.
   double accuracy(const Graph& graph) {
     return table_.accuracy(graph, {.data = subject_.plan.data, .limit = subject_.test});
   }
 
+  const DatasetParts& parts(uint64_t seed) {
+    const auto [known, is_new] = parts_.try_emplace(seed);
+    if (is_new) known->second = hold_out(data_.get(), kValidation, table_.options().seed + seed);
+    return known->second;
+  }
+
+  double validation(const Graph& graph, uint64_t seed) {
+    return metrics_of(evaluate({graph}, parts(seed).held_out), 0).front().second;
+  }
+
   // As many epochs as any method has in all.
-  double dense_accuracy(uint64_t seed) {
-    const auto [known, is_new] = dense_.try_emplace(seed);
-    if (!is_new) return known->second;
+  Found dense(uint64_t seed) {
+    if (const auto known = dense_.find(seed); known != dense_.end()) return known->second;
     TrainingPlan whole = plan(seed);
     whole.training.train.epochs += subject_.finetune;
-    return known->second = accuracy(table_.train(whole, data_.get()));
+    const Graph graph = table_.train(whole, parts(seed).rest);  // may throw: another process is training it
+    return dense_[seed] = {.validation = validation(graph, seed), .graph = graph};
   }
 
   // The largest sparsity that keeps the accuracy; 0 with the dense accuracy when none does. Where one setting keeps it
   // the denser ones do, and where one does not the sparser ones do not: from `start` it goes up, or down, to the last
   // that holds, and leaves that there for the next seed.
   Found highest(const Sweep& sweep, uint64_t seed, size_t& start) {
-    const double dense = dense_accuracy(seed);
-    Found best{0, dense};
+    Found best = dense(seed);
+    const double wanted = kWithin * best.validation;
     const auto holds = [&](size_t setting) {
       const Found found = run(sweep.settings[setting], seed);
-      if (!(found.accuracy >= kWithin * dense)) return false;
+      if (!(found.validation >= wanted)) return false;
       start = setting;
       best = found;
       return true;
@@ -192,21 +185,23 @@ class HighestSparsity {
     options.training = table_.training(own);
     options.finetune = subject_.finetune;
     options.finetune_lr = subject_.finetune_lr;
-    const Graph start = table_.untrained(own, data_.get());
+    const Dataset& data = parts(seed).rest;
+    const Graph start = table_.untrained(own, data);
     const bool trained = setting.method == "magnitude";
     const SparsifyResult result =
-        sparsify(trained ? table_.train(own, data_.get()) : start, trained, data_.get(), options, table_.trainer());
+        sparsify(trained ? table_.train(own, data) : start, trained, data, options, table_.trainer());
     // Slimming takes channels away: what is left counts.
     const double sparsity = setting.method == "slimming" ? 1 - static_cast<double>(cost_of(result.graph).parameters) /
                                                                    static_cast<double>(cost_of(start).parameters)
                                                          : result.rounds.back().sparsity.over_masked();
-    return {sparsity, accuracy(result.graph)};
+    return {.sparsity = sparsity, .validation = validation(result.graph, seed), .graph = result.graph};
   }
 
   Reproduction& table_;
   TicketSubject subject_;
   Lazy<Dataset> data_;
-  std::map<uint64_t, double> dense_;  // accuracy by seed
+  std::map<uint64_t, DatasetParts> parts_;  // by seed
+  std::map<uint64_t, Found> dense_;
 };
 
 std::vector<Sweep> sweeps(const Reproduction& table, const TicketSubject& subject, const SparsityFigures& published,
@@ -227,31 +222,12 @@ std::vector<Sweep> sweeps(const Reproduction& table, const TicketSubject& subjec
   return all;
 }
 
-TicketSubject subject_of(const Reproduction& table, const std::string& arch, const std::string& data) {
-  TicketSubject subject;
-  subject.plan = {.arch = arch, .data = data};
-  subject.plan.training.train.batch = 64;
-  subject.test = table.at_scale<int64_t>(2'000, 0, 0);
-  subject.seeds = table.at_scale<uint64_t>(1, 3, 5);
-  return subject;
-}
-
 TicketSubject perceptron(const Reproduction& table) {
   TicketSubject subject = subject_of(table, "lenet-300-100", "fashion-mnist");
   subject.plan.limit = table.at_scale<int64_t>(5'120, 20'480, 60'000);
   subject.plan.training.train.epochs = table.at_scale<int64_t>(4, 10, 20);
   subject.plan.training.train.optimizer.lr = 0.05;
   subject.finetune = table.at_scale<int64_t>(1, 4, 8);
-  return subject;
-}
-
-TicketSubject convnet(const Reproduction& table) {
-  TicketSubject subject = subject_of(table, "convnet-bn", "fashion-mnist");
-  subject.plan.limit = table.at_scale<int64_t>(2'560, 12'800, 60'000);
-  subject.plan.training.train.epochs = table.at_scale<int64_t>(3, 8, 20);
-  subject.plan.training.train.optimizer.lr = 0.1;
-  subject.finetune = table.at_scale<int64_t>(1, 3, 6);
-  subject.mask_rate = 10;
   return subject;
 }
 
@@ -277,103 +253,6 @@ TicketSubject vgg(const Reproduction& table) {
   return subject;
 }
 
-// Accuracy of every candidate against its sparsity, and the epochs until its mask was known, as tickets-METHOD.json;
-// tickets.svg has the curves of all methods so far.
-void save_curve(const Reproduction& table, const std::string& method, const TicketSearch& search) {
-  auto candidates = nlohmann::json::array();
-  for (const auto& ticket : search.tickets)
-    candidates.push_back({{"ticket", ticket.name},
-                          {"sparsity", ticket.sparsity.over_masked()},
-                          {"top1", ticket.metric},
-                          {"search_epochs", ticket.search_epochs}});
-  const nlohmann::json curve = {{"method", method}, {"dense", search.dense}, {"candidates", candidates}};
-  const auto file = [&](const std::string& name) { return table.run().path / name; };
-  write_file_atomically(file(fmt::format("tickets-{}.json", method)),
-                        [&](std::ostream& out) { out << curve.dump(2) << "\n"; });
-  LinePlot plot{.title = "Tickets", .x = "weights removed", .y = "top-1 of the ticket, trained", .series = {}};
-  for (const char* name : {"cs", "imp"}) {
-    std::ifstream in(file(fmt::format("tickets-{}.json", name)));
-    const auto json = nlohmann::json::parse(in, nullptr, false);
-    if (json.is_discarded()) continue;
-    LineSeries series{.name = name, .x = {}, .y = {}};
-    for (const auto& candidate : json.at("candidates")) {
-      series.x.push_back(candidate.at("sparsity").get<double>());
-      series.y.push_back(candidate.at("top1").get<double>());
-    }
-    plot.series.push_back(series);
-  }
-  write_file_atomically(file("tickets.svg"), [&](std::ostream& out) { out << to_svg(plot); });
-}
-
-// One search, the tickets that it names, and how long it took.
-void ticket_rows(Reproduction& table, const char* method, const char* what, const SparsifyOptions& search_options) {
-  const TicketSubject subject = convnet(table);
-  const std::string title = "tickets: " + subject.rounds_title();
-  std::vector<TableRow> rows = {{.table = title, .what = fmt::format("{}: dense", what)}};
-  for (const char* which : {"sparsest matching ticket", "best ticket"})
-    for (const char* metric : {"sparsity", "top1", "epochs of search"})
-      rows.push_back({.table = title, .what = fmt::format("{}: {}", what, which), .metric = metric});
-  table.rows(rows, [&] {
-    const Dataset data = training_data(subject.plan);
-    SparsifyOptions options = search_options;
-    options.method = method;
-    options.mask_rate = subject.mask_rate;
-    options.rewind = 1;
-    options.training = table.training(subject.plan);
-    const TicketSearch search = search_tickets(
-        table.untrained(subject.plan, data), data, options, table.trainer(),
-        [&](const Graph& graph) { return table.accuracy(graph, {.data = subject.plan.data, .limit = subject.test}); });
-    save_curve(table, method, search);
-    std::vector<double> figures = {search.dense};
-    for (const auto& index : {search.sparsest_matching, search.best}) {
-      // No candidate matches: no sparsity, and nothing was found in any number of epochs.
-      const Ticket* ticket = index ? &search.tickets[*index] : nullptr;
-      figures.push_back(ticket != nullptr ? ticket->sparsity.over_masked() : 0);
-      figures.push_back(ticket != nullptr ? ticket->metric : kNoFigure);
-      figures.push_back(ticket != nullptr ? static_cast<double>(ticket->search_epochs) : kNoFigure);
-    }
-    return figures;
-  });
-}
-
-// Iterative pruning that never goes back: each round trains on from the last.
-void continued_rows(Reproduction& table) {
-  const TicketSubject subject = convnet(table);
-  TableRow row{.table = "no rewinding: " + subject.rounds_title(),
-               .what = "IMP-continued: sparsest round that matches the dense network",
-               .on_request = table.options().scale == "small"};
-  std::vector<TableRow> rows;
-  for (const char* metric : {"dense", "sparsity", "top1", "epochs of search"}) {
-    rows.push_back(row);
-    rows.back().metric = metric;
-  }
-  table.rows(rows, [&] {
-    const Dataset data = training_data(subject.plan);
-    const DataChoice test{.data = subject.plan.data, .limit = subject.test};
-    SparsifyOptions options;
-    options.method = "imp-continued";
-    options.rounds = table.at_scale<int64_t>(3, 14, 20);
-    options.training = table.training(subject.plan);
-    const SparsifyResult result = sparsify(table.untrained(subject.plan, data), false, data, options, table.trainer());
-    std::vector<double> best = {table.accuracy(*result.dense, test), 0, kNoFigure, kNoFigure};
-    for (const auto& round : result.rounds) {
-      const double accuracy = table.accuracy(round.graph, test);
-      if (accuracy >= best[0] && round.sparsity.over_masked() > best[1])
-        best = {best[0], round.sparsity.over_masked(), accuracy, static_cast<double>(round.epochs)};
-    }
-    return best;
-  });
-}
-
-void ticket_table(Reproduction& table) {
-  SparsifyOptions rounds;
-  rounds.rounds = table.at_scale<int64_t>(3, 14, 20);
-  ticket_rows(table, "imp", "iterative magnitude pruning", rounds);
-  rounds.rounds = table.at_scale<int64_t>(1, 3, 5);
-  rounds.s_init = {-0.06};
-  ticket_rows(table, "cs", "continuous sparsification", rounds);
-}
-
 }  // namespace
 
 void reproduce_tickets(Reproduction& table) {
@@ -382,8 +261,7 @@ void reproduce_tickets(Reproduction& table) {
   perceptrons.rows(sweeps(table, mlp, {}, false, true));
   perceptrons.ablation(0.98);
   const TicketSubject small = convnet(table);
-  ticket_table(table);  // its searches take longest
-  continued_rows(table);
+  reproduce_ticket_search(table);  // takes longest
   HighestSparsity(table, small).rows(sweeps(table, small, kVggSparsity, true, true), "published: VGG-16, CIFAR-10");
   const TicketSubject deep = resnet(table);
   std::vector<Sweep> chosen = sweeps(table, deep, kResNetSparsity, false, true);

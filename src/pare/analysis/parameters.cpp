@@ -1,0 +1,84 @@
+#include "pare/analysis/parameters.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace pare {
+
+namespace {
+
+// The inputs of the operator that are learned.
+std::vector<size_t> learned_inputs(const Node& node) {
+  static const std::map<std::string, std::vector<size_t>> learned = {
+      {"Conv", {1, 2}},   {"ConvTranspose", {1, 2}},      {"Gemm", {0, 1, 2}},
+      {"MatMul", {0, 1}}, {"BatchNormalization", {1, 2}}, {"InstanceNormalization", {1, 2}},
+      {"PRelu", {1}},     {"LayerNormalization", {1, 2}}, {"GroupNormalization", {1, 2}},
+      {"Gather", {0}}};
+  const auto found = learned.find(node.op);
+  return node.domain.empty() && found != learned.end() ? found->second : std::vector<size_t>{};
+}
+
+// Makes scores or sizes of features: a product of two computed values, say.
+bool ends_features(const Node& node) {
+  static const std::set<std::string> operators = {"MatMul", "Softmax", "LogSoftmax", "Shape", "Size"};
+  return operators.contains(node.op);
+}
+
+constexpr double kMaskedOut = 1e4;  // a magnitude that no parameter has, and every additive mask
+
+// Added to or multiplied with features: a single number or a mask is not.
+bool may_be_learned(const at::Tensor& tensor) {
+  if (tensor.numel() == 1) return false;
+  const at::Tensor values = tensor.to(at::kFloat);
+  if (!(values.abs() < kMaskedOut).all().item<bool>()) return false;  // nor NaN and infinities
+  const at::Tensor zero = values.eq(0);
+  const at::Tensor one = values.eq(1);
+  const bool both = zero.any().item<bool>() && one.any().item<bool>();
+  return !both || !zero.logical_or(one).all().item<bool>();
+}
+
+class Parameters {
+ public:
+  explicit Parameters(const Graph& graph) : graph_(graph) {
+    for (const auto& node : graph.nodes) visit(node);
+  }
+
+  std::vector<std::string> names() const { return {names_.begin(), names_.end()}; }
+
+ private:
+  bool is_floating_constant(const Node& node, size_t input) const {
+    if (!node.has_input(input) || !graph_.is_constant(node.inputs[input])) return false;
+    const at::Tensor& tensor = graph_.tensor(node.inputs[input]);
+    return at::isFloatingType(tensor.scalar_type()) && tensor.numel() > 0;
+  }
+
+  void visit(const Node& node) {
+    bool is_layer = false;
+    for (const size_t i : learned_inputs(node))
+      if (is_floating_constant(node, i)) {
+        is_layer = true;
+        if (at::isfinite(graph_.tensor(node.inputs[i])).all().item<bool>()) names_.insert(node.inputs[i]);
+      }
+    if (node.domain.empty() && (node.op == "Add" || node.op == "Mul"))
+      for (const size_t i : {0, 1})
+        if (is_floating_constant(node, i) && node.has_input(1 - i) && features_.contains(node.inputs[1 - i]) &&
+            may_be_learned(graph_.tensor(node.inputs[i])))
+          names_.insert(node.inputs[i]);
+    const auto is_feature = [this](const std::string& value) { return features_.contains(value); };
+    if (is_layer || (!ends_features(node) && std::any_of(node.inputs.begin(), node.inputs.end(), is_feature)))
+      features_.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  const Graph& graph_;
+  std::set<std::string> features_;  // values computed out of a layer's output
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<std::string> trained_tensors(const Graph& graph) { return Parameters(graph).names(); }
+
+}  // namespace pare

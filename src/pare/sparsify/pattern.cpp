@@ -1,0 +1,93 @@
+#include "pare/sparsify/pattern.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "pare/core/error.h"
+
+namespace pare {
+
+Pattern parse_pattern(const std::string& text) {
+  Pattern pattern;
+  char extra = 0;
+  if (std::sscanf(text.c_str(), "%ld:%ld%c", &pattern.keep, &pattern.of, &extra) != 2 || pattern.keep < 1 ||
+      pattern.keep >= pattern.of)
+    throw Error(ErrorKind::usage, "--pattern", "expected N:M with N < M as 2:4, found '{}'", text);
+  return pattern;
+}
+
+namespace {
+
+InputAxis axis_of(const Node& node, size_t input, int64_t rank) {
+  if (node.op == "ConvTranspose") return {.axis = 0, .groups = node.integer("group", 1)};
+  if (node.op == "Gemm") return {.axis = node.integer("transB", 0) != 0 ? 1 : 0};
+  if (node.op == "MatMul") return {.axis = input == 0 ? rank - 1 : std::max<int64_t>(rank - 2, 0)};
+  return {};
+}
+
+// How many inputs an output has.
+int64_t inputs_of(const at::Tensor& tensor, const InputAxis& along) { return tensor.size(along.axis) / along.groups; }
+
+InputAxis find(const InputAxes& axes, const std::string& name) {
+  const auto found = axes.find(name);
+  return found != axes.end() ? found->second : InputAxis{};
+}
+
+}  // namespace
+
+InputAxes input_axes(const Graph& graph, const std::vector<std::string>& tensors) {
+  InputAxes axes;
+  for (const auto& node : graph.nodes)
+    for (size_t i = 0; i < std::min<size_t>(node.inputs.size(), 2); ++i) {
+      const std::string& name = node.inputs[i];
+      if (std::find(tensors.begin(), tensors.end(), name) == tensors.end()) continue;
+      const InputAxis own = axis_of(node, i, graph.tensor(name).dim());
+      if (const auto [known, is_new] = axes.try_emplace(name, own); !is_new && known->second != own)
+        known->second.axis = -1;
+    }
+  return axes;
+}
+
+at::Tensor pattern_mask(const at::Tensor& score, const Pattern& pattern, const InputAxis& along) {
+  const at::Tensor all = at::ones(score.sizes(), at::kBool);
+  if (along.axis < 0 || along.axis >= score.dim()) return all;
+  const int64_t inputs = inputs_of(score, along);
+  const int64_t whole = inputs / pattern.of * pattern.of;
+  if (whole == 0) return all;
+  // Inputs last: […, groups, whole / M, M], without the rest.
+  const at::Tensor moved = score.detach().movedim(along.axis, -1);
+  auto apart = moved.sizes().vec();
+  apart.back() = along.groups;
+  apart.push_back(inputs);
+  auto blocks = apart;
+  blocks.back() = whole / pattern.of;
+  blocks.push_back(pattern.of);
+  const at::Tensor values = moved.reshape(apart).narrow(-1, 0, whole).reshape(blocks);
+  const at::Tensor order = std::get<1>(values.sort(/*stable=*/true, -1, /*descending=*/true));
+  const at::Tensor kept = at::zeros(blocks, at::kBool).scatter(-1, order.narrow(-1, 0, pattern.keep), true);
+  at::Tensor mask = at::ones(apart, at::kBool);
+  mask.narrow(-1, 0, whole).copy_(kept.flatten(-2));
+  return mask.reshape(moved.sizes()).movedim(-1, along.axis).contiguous();
+}
+
+std::vector<std::string> left_dense(const TensorMap& tensors, const Pattern& pattern, const InputAxes& axes) {
+  std::vector<std::string> notes;
+  for (const auto& [name, tensor] : tensors) {
+    const InputAxis along = find(axes, name);
+    if (along.axis < 0) {
+      notes.push_back(fmt::format("{} is read along two axes: it stays dense", name));
+      continue;
+    }
+    if (along.axis >= tensor.dim()) continue;
+    const int64_t inputs = inputs_of(tensor, along);
+    if (const int64_t rest = inputs % pattern.of; rest != 0)
+      notes.push_back(fmt::format("{}: the last {} of {} inputs fill no group of {}: they stay dense", name, rest,
+                                  inputs, pattern.of));
+  }
+  return notes;
+}
+
+}  // namespace pare
