@@ -1,10 +1,13 @@
 #include "console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 namespace pare::cli {
 
@@ -59,9 +62,39 @@ Lines Table::text() const {
   return {text};
 }
 
+namespace {
+
+// A terminal that can go back to the start of a line and clear it.
+bool draws_bars() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+size_t terminal_columns() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string progress_line(const std::string& what, int64_t done, int64_t all, const std::string& note, double left,
+                          size_t width) {
+  std::string rest = fmt::format(" {}/{}{}{}  {:.0f} s left", done, all, note.empty() ? "" : "  ", note, left);
+  // The bar takes what is left of a line, and goes where that is too little; a line that is full would wrap.
+  const size_t taken = columns(what) + columns(rest) + 4;
+  const size_t bar = taken + 5 < width ? std::min<size_t>(30, width - taken) : 0;
+  const auto filled =
+      static_cast<size_t>(static_cast<double>(bar) * static_cast<double>(done) / static_cast<double>(all));
+  std::string line = what;
+  if (bar > 0) line += " [" + std::string(filled, '#') + std::string(bar - filled, '.') + "]";
+  line += rest;
+  while (columns(line) >= width) line.pop_back();
+  return line;
+}
+
 Progress::Progress(std::string what, Verbosity verbosity)
     : what_(escape_controls(what)),
-      enabled_(verbosity != Verbosity::quiet && isatty(STDERR_FILENO) != 0),
+      enabled_(verbosity != Verbosity::quiet && draws_bars()),
       start_(std::chrono::steady_clock::now()),
       last_(start_) {}
 
@@ -78,10 +111,8 @@ void Progress::update(int64_t done, int64_t all, const std::function<std::string
   if (!enabled_ || elapsed < 1.0 || now - last_ < std::chrono::milliseconds(100) || done <= 0 || all <= 0) return;
   last_ = now;
   shown_ = true;
-  const auto filled = static_cast<size_t>(30 * done / all);
-  fmt::print(stderr, "\r{} [{}{}] {}/{}{}{}  {:.0f} s left\033[K", what_, std::string(filled, '#'),
-             std::string(30 - filled, '.'), done, all, note ? "  " : "", note ? escape_controls(note()) : "",
-             elapsed / static_cast<double>(done) * static_cast<double>(all - done));
+  const double left = elapsed / static_cast<double>(done) * static_cast<double>(all - done);
+  fmt::print(stderr, "\r{}\033[K", progress_line(what_, done, all, note ? escape_controls(note()) : "", left, terminal_columns()));
   std::fflush(stderr);
 }
 

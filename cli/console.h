@@ -51,7 +51,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// A bar on a terminal, from one second on; nothing elsewhere. A note is asked for only when it is drawn.
+// A bar on a terminal (not a dumb one), from one second on; nothing elsewhere. A note is asked for only when it is
+// drawn.
 class Progress {
  public:
   Progress(std::string what, Verbosity verbosity);
@@ -68,6 +69,10 @@ class Progress {
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point last_;
 };
+
+// What a bar shows, in fewer columns than `width`.
+std::string progress_line(const std::string& what, int64_t done, int64_t all, const std::string& note, double left,
+                          size_t width);
 
 // 1234567 -> "1,234,567"
 std::string with_commas(int64_t number);

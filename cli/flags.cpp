@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+
+#include "pare/core/option_scope.h"
 
 namespace pare::cli {
 
@@ -35,6 +38,22 @@ bool is_numbers(const std::string& word) {
     if (*end != ',') return false;
     place = end + 1;
   }
+}
+
+// Empty, or why the text is no whole number of 64 bits; CLI11 would take the nearest.
+std::string not_whole(const std::string& name, const std::string& text) {
+  int64_t value = 0;
+  const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const auto [end, failed] = std::from_chars(begin, text.data() + text.size(), value);
+  if (failed == std::errc() && end == text.data() + text.size()) return "";
+  return fmt::format("--{}: expected a whole number{}, found {}", name,
+                     failed == std::errc::result_out_of_range ? " of 64 bits" : "", text);
+}
+
+std::string not_finite(const std::string& name, const std::string& text) {
+  return std::isfinite(std::strtod(text.c_str(), nullptr))
+             ? std::string()
+             : fmt::format("--{}: expected a finite number, found {}", name, text);
 }
 
 struct GivenFlag {
@@ -75,13 +94,14 @@ void FlagWriter::field(const std::string& name, bool& value, const std::string& 
 }
 
 void FlagWriter::field(const std::string& name, int64_t& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, help)->capture_default_str();
+  app_.add_option(flag_of(name), value, help)->capture_default_str()->check([name](const std::string& text) {
+    return not_whole(name, text);
+  });
 }
 
 void FlagWriter::field(const std::string& name, double& value, const std::string& help) {
   app_.add_option(flag_of(name), value, help)->capture_default_str()->check([name](const std::string& text) {
-    const double number = std::strtod(text.c_str(), nullptr);
-    return std::isfinite(number) ? std::string() : "--" + name + ": expected a finite number, found " + text;
+    return not_finite(name, text);
   });
 }
 
@@ -98,11 +118,17 @@ void FlagWriter::field(const std::string& name, std::vector<std::string>& values
 }
 
 void FlagWriter::field(const std::string& name, std::vector<double>& values, const std::string& help) {
-  app_.add_option(flag_of(name), values, help_of_numbers(help))->allow_extra_args(false)->delimiter(',');
+  app_.add_option(flag_of(name), values, help_of_numbers(help))
+      ->allow_extra_args(false)
+      ->delimiter(',')
+      ->check([name](const std::string& text) { return not_finite(name, text); });
 }
 
 void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
-  app_.add_option(flag_of(name), values, help_of_numbers(help))->allow_extra_args(false)->delimiter(',');
+  app_.add_option(flag_of(name), values, help_of_numbers(help))
+      ->allow_extra_args(false)
+      ->delimiter(',')
+      ->check([name](const std::string& text) { return not_whole(name, text); });
 }
 
 void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
@@ -112,6 +138,20 @@ void FlagWriter::positional(const std::string& name, std::string& value, const s
 void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                             bool required) {
   app_.add_option(name, values, help)->required(required && values.empty());
+}
+
+void FlagWriter::only(const std::vector<std::string>& names, const OptionScope& scope) {
+  for (const auto& name : names)
+    if (auto* option = app_.get_option_no_throw("--" + name); option != nullptr)
+      option->description(option->get_description() + "; " + scope_text(scope));
+}
+
+void FlagLister::only(const std::vector<std::string>& names, const OptionScope& scope) {
+  for (auto& flag : flags)
+    if (std::find(names.begin(), names.end(), flag.name) != names.end()) {
+      flag.help += "; " + scope_text(scope);
+      flag.scopes.push_back(scope);
+    }
 }
 
 void FlagLister::field(const std::string& name, bool& /*value*/, const std::string& help) {

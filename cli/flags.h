@@ -11,6 +11,7 @@ namespace pare::cli {
 class FlagWriter : public OptionVisitor {
  public:
   explicit FlagWriter(CLI::App& app) : app_(app) {}
+  void only(const std::vector<std::string>& names, const OptionScope& scope) override;
   void field(const std::string& name, bool& value, const std::string& help) override;
   void field(const std::string& name, int64_t& value, const std::string& help) override;
   void field(const std::string& name, double& value, const std::string& help) override;
@@ -41,6 +42,7 @@ struct FlagInfo {
   bool takes_value = true;
   std::string value;  // the default as text; empty where there is none
   ListOf list = ListOf::nothing;
+  std::vector<OptionScope> scopes = {};  // all have to hold for it to have a meaning
 };
 
 struct ArgumentInfo {
@@ -54,6 +56,7 @@ class FlagLister : public OptionVisitor {
  public:
   std::vector<FlagInfo> flags;
   std::vector<ArgumentInfo> positionals;
+  void only(const std::vector<std::string>& names, const OptionScope& scope) override;
   void field(const std::string& name, bool& value, const std::string& help) override;
   void field(const std::string& name, int64_t& value, const std::string& help) override;
   void field(const std::string& name, double& value, const std::string& help) override;

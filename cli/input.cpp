@@ -52,4 +52,10 @@ void say_normalization(const Session& session, const std::vector<std::string>& p
     for (const auto& note : normalization_notes(models[i], mean, std)) session.say("note: {}: {}\n", paths[i], note);
 }
 
+void say_pictures(const Session& session, const std::vector<std::string>& paths, const std::vector<Graph>& models,
+                  const DataChoice& choice) {
+  for (size_t i = 0; i < models.size(); ++i)
+    for (const auto& note : choice.picture_notes(models[i])) session.say("note: {}: {}\n", paths[i], note);
+}
+
 }  // namespace pare::cli

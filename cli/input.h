@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command.h"
+#include "pare/workflow/data_options.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -18,5 +19,9 @@ std::vector<Graph> read_models(const Session& session, const std::vector<std::st
 // Says where models learned images of another mean or deviation than these.
 void say_normalization(const Session& session, const std::vector<std::string>& paths, const std::vector<Graph>& models,
                        const std::vector<double>& mean, const std::vector<double>& std);
+
+// Says how pictures are made to fit where that is a guess, or where models learned it otherwise.
+void say_pictures(const Session& session, const std::vector<std::string>& paths, const std::vector<Graph>& models,
+                  const DataChoice& choice);
 
 }  // namespace pare::cli

@@ -10,6 +10,18 @@
 
 namespace pare::cli {
 
+// How a model is written.
+struct OutputOptions {
+  int64_t opset = SaveOptions{}.opset;
+  bool no_metadata = false;
+
+  void describe(OptionVisitor& options);  // after --output
+  SaveOptions save(bool force) const { return {.opset = opset, .force = force, .metadata = !no_metadata}; }
+};
+
+// The options of a command as a file may carry them: of paths only the names.
+nlohmann::json portable_recipe(const nlohmann::json& recipe);
+
 // `inputs`: the model files it was made of; an empty name is none. Says what a user should know, and returns it.
 // Options of opset 0 keep that of the graph's file.
 std::vector<std::string> write_model(Session& session, Graph graph, const std::string& output,

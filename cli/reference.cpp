@@ -87,7 +87,8 @@ std::string roff_list(const std::vector<FlagInfo>& flags) {
 std::string markdown_reference() {
   std::string text =
       "# Reference\n\nMade by `pare completions markdown` from the table of options that the program itself reads. "
-      "What stands in square brackets is the default.\n\n## Every command\n\n" +
+      "What stands in square brackets is the default. An option that has a meaning only with others is refused without "
+      "them.\n\n## Every command\n\n" +
       markdown_table(common_flags().flags);
   text += "\n| exit code | meaning |\n|---|---|\n";
   for (const auto& code : kExitCodes) text += fmt::format("| {} | {} |\n", code[0], code[1]);

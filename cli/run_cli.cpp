@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -20,6 +21,7 @@
 #include "pare/core/error.h"
 #include "pare/core/interrupt.h"
 #include "pare/core/memory.h"
+#include "pare/core/option_scope.h"
 #include "pare/core/toml.h"
 #include "pare/zoo/nearest.h"
 #include "record.h"
@@ -27,8 +29,9 @@
 namespace pare::cli {
 
 void CommonOptions::describe(OptionVisitor& options) {
-  options.field("json", json, "print one JSON document instead of tables");
-  options.field("threads", threads, "threads to compute with (0: all cores)");
+  options.field("json", json,
+                "print one JSON document instead of tables; of a command that fails it says why in \"error\"");
+  options.field("threads", threads, "threads to compute with, as many as cores at the most (0: all cores)");
   options.field("seed", seed, "same seed, same machine, same result");
   options.field("max-memory", max_memory, "GB that tensors may take (0: three quarters of the machine's memory)");
   options.field("log", log, "append events to FILE.jsonl, one a line");
@@ -95,6 +98,29 @@ void take_recipe(const std::string& path, Command& command, CommonOptions& commo
   reader.check_keys();
 }
 
+// The options that were asked for: flags of the command line, and what a recipe has otherwise than the default.
+std::vector<std::string> given_options(const CLI::App& parsed, const nlohmann::json& asked,
+                                       const nlohmann::json& usual) {
+  std::vector<std::string> given;
+  for (const auto& [name, value] : asked.items()) {
+    const auto* flag = parsed.get_option_no_throw("--" + name);
+    if (flag != nullptr && (flag->count() > 0 || value != usual.at(name))) given.push_back(name);
+  }
+  return given;
+}
+
+// Error{usage} for an option that this command, with these choices, would not look at.
+void check_options_used(Command& command, CommonOptions& common, const CLI::App& parsed) {
+  ScopeReader asked;
+  command.describe(asked);
+  common.describe(asked);
+  JsonWriter usual;
+  CommonOptions().describe(usual);
+  for (const auto& fresh : all_commands())
+    if (fresh->name() == command.name()) fresh->describe(usual);
+  check_scopes(asked, usual.json(), given_options(parsed, asked.json(), usual.json()));
+}
+
 // What was printed has to arrive: Error{file} when it was lost on the way.
 void flush_stdout() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
@@ -103,9 +129,11 @@ void flush_stdout() {
 
 void prepare_computing(const CommonOptions& common, const RankPlace& place) {
   if (common.threads < 0) throw Error(ErrorKind::usage, "--threads", "expected 0 or more, found {}", common.threads);
-  const int all = static_cast<int>(std::thread::hardware_concurrency()) / place.local_size;
-  at::set_num_threads(common.threads > 0 ? static_cast<int>(std::min<int64_t>(common.threads, 4096))
-                                         : std::max(all, 1));
+  const auto cores = static_cast<int64_t>(std::max(std::thread::hardware_concurrency(), 1U));
+  if (common.threads > cores && !common.quiet)
+    fmt::print(stderr, "note: --threads {}: there are {} cores, and as many threads\n", common.threads, cores);
+  const int64_t own = std::max<int64_t>(cores / place.local_size, 1);
+  at::set_num_threads(static_cast<int>(common.threads > 0 ? std::min(common.threads, cores) : own));
   at::globalContext().setFlushDenormal(true);
   // Activations come and go by the megabyte: keep freed memory instead of returning it to the system and faulting it in
   // again page by page.
@@ -118,7 +146,8 @@ void prepare_computing(const CommonOptions& common, const RankPlace& place) {
   at::manual_seed(static_cast<uint64_t>(common.seed));
 }
 
-int run_command(Command& command, CommonOptions common, const std::vector<std::string>& words) {
+// `found`: what there is to say of a command that ends with an error.
+int run_command(Command& command, CommonOptions common, const std::vector<std::string>& words, nlohmann::json& found) {
   JsonWriter writer;
   command.describe(writer);
   using Ranks = Command::Ranks;
@@ -153,6 +182,7 @@ int run_command(Command& command, CommonOptions common, const std::vector<std::s
     // Outputs that differ and a gate that was missed are findings too.
     const bool finding = error.kind() == ErrorKind::verification || error.kind() == ErrorKind::quality;
     if (finding && recorded) write_record(session, words, clock, session.found, error.what());
+    found = session.found;
     throw;
   } catch (const std::exception& error) {
     ranks->leave(error.what());
@@ -181,7 +211,24 @@ Command* find_command(const std::vector<std::string>& words, const std::vector<s
               fmt::join(nearest(words[0], names, 2), " or "));
 }
 
-int parse_and_run(int argc, char** argv) {
+// CLI11's words for what is wrong, with the option by name and what may have been meant.
+std::string parse_message(const CLI::ParseError& error, const FlagLister& options) {
+  const std::string text = error.what();
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const size_t flag = text.find("--");
+    if (flag == std::string::npos) return text;
+    const std::string word = text.substr(flag, text.find_first_of(" =", flag) - flag);
+    std::vector<std::string> names;
+    for (const auto& known : options.flags) names.push_back("--" + known.name);
+    return fmt::format("{}: there is no such option; did you mean {}?", word,
+                       fmt::join(nearest(word, names, 2), " or "));
+  }
+  if (const size_t twice = text.find(": At Most 1 required but received"); twice != std::string::npos)
+    return text.substr(0, twice) + ": given more than once";
+  return text;
+}
+
+int parse_and_run(int argc, char** argv, nlohmann::json& found) {
   CLI::App app("pare makes trained neural networks smaller without breaking them, and proves it.", "pare");
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text());
@@ -203,14 +250,13 @@ int parse_and_run(int argc, char** argv) {
       common.describe(writer);
     }
   }
+  FlagLister lister;
+  if (own_words) {
+    chosen->describe(lister);
+    common.describe(lister);
+  }
   try {
-    auto arguments = words;
-    if (own_words) {
-      FlagLister lister;
-      chosen->describe(lister);
-      common.describe(lister);
-      arguments = spread_lists(words, lister);
-    }
+    auto arguments = own_words ? spread_lists(words, lister) : words;
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
   } catch (const CLI::CallForVersion&) {
@@ -222,15 +268,15 @@ int parse_and_run(int argc, char** argv) {
     flush_stdout();
     return 0;
   } catch (const CLI::ParseError& error) {
-    std::ostringstream out;
-    app.exit(error, out, out);
-    show(stderr, out.str());
-    return 2;
+    throw Error(ErrorKind::usage, chosen != nullptr ? std::string(chosen->name()) : "pare",
+                "{} (pare {}--help says more)", parse_message(error, lister),
+                chosen != nullptr ? std::string(chosen->name()) + " " : "");
   }
   if (chosen != nullptr && app.got_subcommand(std::string(chosen->name()))) {
     if (chosen->takes_rest()) chosen->take_rest(app.get_subcommand(std::string(chosen->name()))->remaining());
     try {
-      return run_command(*chosen, common, words);
+      if (own_words) check_options_used(*chosen, common, *app.get_subcommand(std::string(chosen->name())));
+      return run_command(*chosen, common, words, found);
     } catch (const Error& error) {  // the value that is wrong may not stand on the command line
       if (error.kind() != ErrorKind::usage || common.recipe.empty()) throw;
       throw Error(ErrorKind::usage, error.where(), "{} (options are also those of {})", error.message(), common.recipe);
@@ -244,18 +290,28 @@ int parse_and_run(int argc, char** argv) {
 namespace {
 
 // What a library said is for those who ask for detail.
-std::string unforeseen(std::span<char*> words, std::string_view said) {
+Error unforeseen(std::span<char*> words, std::string_view said) {
   const auto detailed = [](std::string_view word) { return word == "-v" || word == "--verbose"; };
   const bool tell = std::any_of(words.begin(), words.end(), detailed);
-  return fmt::format("failed in a way that no check foresaw{}{}", tell ? ": " : "; -v shows what a library said of it",
-                     tell ? said : "");
+  return {ErrorKind::failed, "pare",
+          fmt::format("failed in a way that no check foresaw{}{}", tell ? ": " : "; -v shows what a library said of it",
+                      tell ? said : "")};
 }
 
-int fail(std::string_view message, ErrorKind kind = ErrorKind::failed) {
-  const bool memory = kind == ErrorKind::memory;
+// With --json the document on stdout holds the error, beside what was found before it.
+int ended(const Error& error, bool json, nlohmann::json found) {
+  const bool memory = error.kind() == ErrorKind::memory;
   show(stderr,
-       fmt::format("pare: {}{}\n", escape_controls(message), memory ? " (--max-memory GB sets the limit)" : ""));
-  return exit_code(kind);
+       fmt::format("pare: {}{}\n", escape_controls(error.what()), memory ? " (--max-memory GB sets the limit)" : ""));
+  if (!json) return exit_code(error.kind());
+  if (!found.is_object()) found = nlohmann::json::object();
+  found["error"] = {{"kind", to_string(error.kind())},
+                    {"where", error.where()},
+                    {"message", error.message()},
+                    {"exit_code", exit_code(error.kind())}};
+  show(stdout, json_text(found, 2) + "\n");
+  flush_stdout();
+  return exit_code(error.kind());
 }
 
 }  // namespace
@@ -264,20 +320,23 @@ int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
   handle_interrupts();
   const std::span words(argv, static_cast<size_t>(argc));
+  const bool json =
+      std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  nlohmann::json found;
   try {
-    return parse_and_run(argc, argv);
+    return parse_and_run(argc, argv, found);
   } catch (const Error& error) {
-    return fail(error.what(), error.kind());
+    return ended(error, json, std::move(found));
   } catch (const OutOfMemory& refused) {
-    return fail("a tensor " + to_string(refused), ErrorKind::memory);
+    return ended({ErrorKind::memory, "a tensor", to_string(refused)}, json, std::move(found));
   } catch (const c10::Error& error) {
-    return fail(unforeseen(words, error.what_without_backtrace()));
+    return ended(unforeseen(words, error.what_without_backtrace()), json, std::move(found));
   } catch (const std::bad_alloc&) {
-    return fail("there is not enough memory");
+    return ended({ErrorKind::failed, "memory", "there is not enough"}, json, std::move(found));
   } catch (const std::length_error&) {
-    return fail("something would be larger than any memory");
+    return ended({ErrorKind::failed, "memory", "something would be larger than any memory"}, json, std::move(found));
   } catch (const std::exception& error) {
-    return fail(unforeseen(words, error.what()));
+    return ended(unforeseen(words, error.what()), json, std::move(found));
   }
 }
 

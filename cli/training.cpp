@@ -96,6 +96,7 @@ TrainingInput load_for_training(Session& session, const std::string& path, Model
   }
   Model model = read_model(session, path, options);
   Dataset images = data.load(model.graph);
+  if (!path.empty() && data.has_pictures()) say_pictures(session, {path}, {model.graph}, data);
   return {std::move(model), std::move(images)};
 }
 

@@ -19,19 +19,18 @@ class Convert : public Command {
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     options.field("output", output_, "file to write, .onnx or .safetensors");
-    model_options_.describe(options);
-    options.field("opset", opset_, "ONNX opset to write (0: the input's)");
+    model_options_.describe(options, {with("model", {"!*.onnx"})});
+    written_.describe(options);
     options.field("fold-batch-norm", fold_, "fold each batch norm into the layer before it");
   }
 
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
-    check_output(output_, {.opset = opset_, .force = session.common.force});
+    check_output(output_, written_.save(session.common.force));
     Model model = read_model(session, model_, model_options_);
     Pipeline pipeline;
     if (fold_) model.graph = pipeline.run("fold_batch_norm", fold_batch_norm, model.graph);
-    const auto notes =
-        write_model(session, model.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    const auto notes = write_model(session, model.graph, output_, {model_}, written_.save(session.common.force));
     const ModelCost cost = cost_of(model.graph);
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output_));
     session.print("{}: {} nodes, {} parameters, {} bytes\n", output_, model.graph.nodes.size(),
@@ -48,7 +47,7 @@ class Convert : public Command {
   std::string model_;
   std::string output_;
   ModelOptions model_options_;
-  int64_t opset_ = 13;
+  OutputOptions written_;
   bool fold_ = false;
 };
 

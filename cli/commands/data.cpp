@@ -25,10 +25,11 @@ class Data : public Command {
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("what", words_, "list, path NAME, or make scenes");
-    options.field("output", output_, "make: the directory; then --data scenes:DIR reads it");
-    options.field("train", train_, "make: scenes of the split train");
-    options.field("test", test_, "make: scenes of the split test");
-    options.field("preview", preview_, "make: also write a sheet SPLIT.png of so many scenes and their masks");
+    options.field("output", output_, "the directory; then --data scenes:DIR reads it");
+    options.field("train", train_, "scenes of the split train");
+    options.field("test", test_, "scenes of the split test");
+    options.field("preview", preview_, "also write a sheet SPLIT.png of so many scenes and their masks");
+    options.only({"output", "train", "test", "preview"}, {with("what", {"make"})});
   }
 
   nlohmann::json run(Session& session) override {
@@ -108,9 +109,16 @@ class Data : public Command {
                       {"found", place.found()},
                       {"get", place.get}});
     }
-    table.add({"scenes", "composed from fashion-mnist and cifar10", "", "train, test"});
-    rows.push_back(
-        {{"name", "scenes"}, {"composed_from", {"fashion-mnist", "cifar10"}}, {"splits", {"train", "test"}}});
+    std::vector<std::string> missing;
+    for (const auto& place : list_datasets())
+      if ((place.name == "fashion-mnist" || place.name == "cifar10") && !place.found()) missing.push_back(place.name);
+    const bool here = missing.empty();
+    table.add({"scenes",
+               here ? "composed from fashion-mnist and cifar10"
+                    : fmt::format("not here; needs {}", fmt::join(missing, " and ")),
+               "", here ? "train, test" : ""});
+    rows.push_back({{"name", "scenes"}, {"composed_from", {"fashion-mnist", "cifar10"}}, {"found", here}});
+    rows.back()["splits"] = here ? nlohmann::json{"train", "test"} : nlohmann::json::array();
     session.print("{}", table.text());
     return {{"datasets", rows}};
   }

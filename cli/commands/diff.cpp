@@ -28,7 +28,7 @@ class Diff : public Command {
     options.field("html", html_, "FILE.html: both graphs side by side");
     options.field("samples", samples_, "random inputs to compare the outputs on (0: do not)");
     options.field("all", all_, "list also what is the same");
-    model_options_.describe(options);
+    model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {

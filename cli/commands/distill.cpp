@@ -28,13 +28,15 @@ class Distill : public Command {
     options.field("teacher-arch", teacher_arch_, "architecture of a teacher whose file holds only weights");
     options.field("teacher-width", teacher_width_, "its width multiplier");
     options.field("student", student_, "model to train; without one --arch starts from its initial values");
-    model_options_.describe(options);
+    model_options_.describe(options, {with("student", {"!*.onnx"})});
+    options.only({"teacher-arch"}, {with("teacher", {"!*.onnx"})});
+    options.only({"teacher-width"}, {with("teacher-arch")});
     data_.describe(options);
     options.field("output", output_, "file to write: .onnx or .safetensors");
     distill_.describe(options);
     training_.describe(options);
     drift_.describe(options);
-    options.field("opset", opset_, "ONNX opset to write");
+    written_.describe(options);
   }
 
   nlohmann::json run(Session& session) override {
@@ -51,10 +53,10 @@ class Distill : public Command {
     drift_.check_compared(model.graph);
     TrainingJob job{.kind = "distill"};
     // A run that is done already may find its own output (write_trained).
-    job.begin = [&](bool done) { check_output(output_, {.opset = opset_, .force = done || session.common.force}); };
+    job.begin = [&](bool done) { check_output(output_, written_.save(done || session.common.force)); };
     const TrainingOutcome outcome = distill({teacher.graph, model.graph, distill_}, data, training_,
                                             trainer_with_feedback(session), std::move(job));
-    write_trained(session, outcome, output_, {teacher_, student_}, {.opset = opset_, .force = session.common.force});
+    write_trained(session, outcome, output_, {teacher_, student_}, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, teacher.graph, outcome, seconds.count());
@@ -71,6 +73,8 @@ class Distill : public Command {
     Model model = read_model(session, teacher_, options);
     if (data_.mean.empty()) data_.mean = stored_values(model.graph, "pare.mean");
     if (data_.std.empty()) data_.std = stored_values(model.graph, "pare.std");
+    if (data_.preprocess.empty() && data_.has_pictures()) data_.preprocess = stored_preprocess(model.graph);
+    if (data_.has_pictures()) say_pictures(session, {teacher_}, {model.graph}, data_);
     return model;
   }
 
@@ -117,7 +121,7 @@ class Distill : public Command {
   DistillationOptions distill_;
   TrainingOptions training_;
   DriftMetric drift_;
-  int64_t opset_ = 13;
+  OutputOptions written_;
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ class Eval : public Command {
     options.field("threshold", threshold_, "f1: a class is predicted where its logit is at least this");
     options.field("batch", batch_, "images run at once at the most");
     options.field("ensemble", ensemble_, "add the average of the models' predictions");
-    model_options_.describe(options);
+    model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {
@@ -34,7 +34,10 @@ class Eval : public Command {
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const Dataset data = data_.load(graphs.front());
     say_normalization(session, models_, graphs, data.mean, data.std);
+    if (data_.has_pictures()) say_pictures(session, models_, graphs, data_);
     const std::vector<std::string> all = metric_names(data.multi_label());
+    if (threshold_ != EvaluateOptions{}.threshold && !data.multi_label())
+      throw Error(ErrorKind::usage, "--threshold", "is that of several labels, {} has one for each image", data.name);
     if (metrics_.empty()) metrics_ = all;
     for (const auto& metric : metrics_)
       if (std::find(all.begin(), all.end(), metric) == all.end())

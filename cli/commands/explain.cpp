@@ -37,8 +37,9 @@ class Explain : public Command {
                   "class to explain, by number or name (default: the top one; of multi-label data those present)");
     options.field("count", count_, "images of --data");
     attribution_.describe(options);
-    data_.describe(options);
-    model_options_.describe(options);
+    data_.describe(options, {with("images")});
+    options.only({"count"}, {with("data")});
+    model_options_.describe(options, {with("model", {"!*.onnx"}), with("compare", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {
@@ -51,6 +52,7 @@ class Explain : public Command {
     const Graph model = read_model(session, model_, model_options_).graph;
     const std::vector<Graph> graphs = read_models(session, compare_, model_options_);
     ExplainInput input = subjects(model);
+    if (!images_.empty() || data_.has_pictures()) say_pictures(session, {model_}, {model}, data_);
     check_others(session, graphs, input);
     if (!class_.empty()) {
       const int64_t wanted = find_class(class_, input.class_names);
@@ -72,7 +74,7 @@ class Explain : public Command {
   }
 
   ExplainInput subjects(const Graph& model) const {
-    if (!images_.empty()) return read_explain_input(images_, model, data_.mean, data_.std, data_.size);
+    if (!images_.empty()) return read_explain_input(images_, model, data_);
     if (count_ < 1) throw Error(ErrorKind::usage, "--count", "expected at least 1, found {}", count_);
     DataChoice choice = data_;
     if (choice.limit == 0) choice.limit = count_;
@@ -118,7 +120,10 @@ class Explain : public Command {
       for (size_t i = 0; i < e.compared.size(); ++i) {
         const ComparedMap& other = e.compared[i];
         const auto& [cosine, correlation] = other.similarity;
-        row.insert(row.end(), {number(other.score), number(cosine), number(correlation)});
+        // Beside a map that is all zero there is nothing to compare.
+        const bool compared = !(e.zero || other.zero || e.nan || other.nan);
+        row.insert(row.end(), {number(other.score), compared ? number(cosine) : "no map",
+                               compared ? number(correlation) : "no map"});
         entry["compared"].push_back({{"model", compare_[i]},
                                      {"score", other.score},
                                      {"cosine", cosine},

@@ -32,24 +32,27 @@ class Fuse : public Command {
     options.field("samples", run_.samples, "training images that alignment and repair may see (0: none)");
     options.field("plans", plans_, "directory for the transport plans as images");
     drift_.describe(options);
-    options.field("opset", opset_, "ONNX opset to write (0: the input's)");
-    model_options_.describe(options);
+    written_.describe(options);
+    options.only({"samples"}, {with("data")});
+    options.only({"samples"}, {with("align", {"activations"}), without("repair", {"none"})});
+    model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
-    check_output(output_, {.opset = opset_, .force = session.common.force});
+    check_output(output_, written_.save(session.common.force));
     if (!plans_.empty() && session.ranks.main()) make_directory(plans_);
     run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
     run_.fuse.ranks = &session.ranks;
     choose_target();
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
+    if (run_.data.has_pictures()) say_pictures(session, models_, graphs, run_.data);
     const auto reference = static_cast<size_t>(std::max<int64_t>(run_.fuse.reference, 0));
     if (reference < graphs.size()) drift_.check(graphs[reference], run_.data);
     Progress bar("evaluating", session.common.verbosity());
     run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
     FuseRun done = run_fuse(graphs, run_);
-    write_model(session, done.result.fused, output_, models_, {.opset = opset_, .force = session.common.force});
+    write_model(session, done.result.fused, output_, models_, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
     nlohmann::json result = report(session, graphs, done);
     result["plans"] = plan_images(session, done.result);
@@ -200,7 +203,7 @@ class Fuse : public Command {
   std::string plans_;
   FuseRunOptions run_;
   DriftMetric drift_;
-  int64_t opset_ = 13;
+  OutputOptions written_;
   ModelOptions model_options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

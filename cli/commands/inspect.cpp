@@ -19,7 +19,7 @@ class Inspect : public Command {
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
-    model_options_.describe(options);
+    model_options_.describe(options, {with("model", {"!*.onnx"})});
     options.field("layers", layers_, "list every layer");
   }
 
@@ -142,7 +142,9 @@ class Inspect : public Command {
            other_reason ? fmt::format("{}{}order: {}", group.reason, group.reason.empty() ? "" : "; ", order.reason)
                         : group.reason});
     }
-    if (map.groups.empty())
+    if (map.groups.empty() && !map.shapes.unknown.empty())
+      session.print("\nno channel groups: shapes are not known; say the inputs' by --input-shape NAME=1x3xHxW\n");
+    else if (map.groups.empty())
       session.print("\nno channel groups: no layer makes channels\n");
     else
       session.print("\n{}", table.text());

@@ -23,7 +23,7 @@ class Localize : public Command {
     options.field("tolerance", tolerance_, "point accuracy: pixels by which the maximum may miss the object");
     options.field("threshold", threshold_, "f1: a class is predicted where its logit is at least this");
     options.field("batch", batch_, "images explained at once");
-    model_options_.describe(options);
+    model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {
@@ -33,6 +33,7 @@ class Localize : public Command {
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const Dataset data = data_.load(graphs.front());
     say_normalization(session, models_, graphs, data.mean, data.std);
+    if (data_.has_pictures()) say_pictures(session, models_, graphs, data_);
     Progress bar("localizing", session.common.verbosity());
     const LocalizeResult result = localize(graphs, data,
                                            {.attribution = attribution_,

@@ -45,16 +45,24 @@ class Prune : public Command {
     drift_.describe(options);
     options.field("scan", scan_,
                   "FILE.svg: instead, plot accuracy against the fraction removed of each group (of --layers) alone");
-    options.field("opset", opset_, "ONNX opset to write (0: the input's)");
-    model_options_.describe(options);
+    options.only({"channels", "params", "macs", "empty", "steps", "finetune", "max-drop", "attribution-drift"},
+                 {without("scan")});
+    const auto tuned = [&](OptionVisitor& visitor) {
+      TrainingOptions().describe(visitor, /*with_epochs=*/false);
+      DistillationOptions().describe(visitor);
+    };
+    options.only(described_names(tuned), {with("finetune")});
+    written_.describe(options);
+    model_options_.describe(options, {with("model", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {
     if (scan_.empty() == output_.empty())
       throw Error(ErrorKind::usage, "-o", "name the file to write with -o, or the plot with --scan");
-    if (!output_.empty()) check_output(output_, {.opset = opset_, .force = session.common.force});
-    if (!scan_.empty()) check_scan(session);
+    if (!output_.empty()) check_output(output_, written_.save(session.common.force));
+    if (!scan_.empty()) check_writable(scan_, session.common.force);
     Model model = read_model(session, model_, model_options_);
+    if (prune_.data.has_pictures()) say_pictures(session, {model_}, {model.graph}, prune_.data);
     prune_.seed = static_cast<uint64_t>(session.common.seed);
     prune_.ranks = &session.ranks;
     Progress bar("pruning", session.common.verbosity());
@@ -64,7 +72,6 @@ class Prune : public Command {
       prune_.after_step = [&](const Graph& graph, int64_t) { return finetuned(session, model.graph, graph); };
     }
     distill_.check();
-    if (distill_.any() && finetune_ == 0) throw Error(ErrorKind::usage, "--match", "needs --finetune EPOCHS");
     drift_.check(model.graph, prune_.data);
     prune_.progress = [&](const std::string&, int64_t done, int64_t all) { bar.update(done, all); };
     if (!scan_.empty() && !session.ranks.main()) return {};
@@ -72,16 +79,6 @@ class Prune : public Command {
   }
 
  private:
-  void check_scan(const Session& session) const {
-    JsonWriter defaults;
-    Prune().describe(defaults);
-    for (const char* option :
-         {"channels", "params", "macs", "empty", "steps", "finetune", "max-drop", "attribution-drift"})
-      if (session.recipe.at(option) != defaults.json().at(option))
-        throw Error(ErrorKind::usage, fmt::format("--{}", option), "has no meaning beside --scan");
-    check_writable(scan_, session.common.force);
-  }
-
   static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
     nlohmann::json result = {{"model", model},
                              {"parameters", measured.cost.parameters},
@@ -103,14 +100,20 @@ class Prune : public Command {
   }
 
   nlohmann::json prune_model(Session& session, const Model& model) {
+    prune_.on_missed = [&](const PruneResult& missed) {
+      print(session, missed);
+      session.found = {{"before", measured_json(model_.empty() ? model_options_.arch : model_, missed.before)},
+                       {"after", measured_json(output_, missed.after)}};
+    };
     PruneResult result = prune(model.graph, prune_);
     if (std::filesystem::path(output_).extension() == ".safetensors")
       result.notes.push_back(fmt::format(
           "{} holds weights alone, narrower than --arch builds them: write .onnx to read the model again", output_));
     for (const auto& note : result.notes) session.say("note: {}\n", note);
-    write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    write_model(session, result.graph, output_, {model_}, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
     print(session, result);
+    session.print("{} written\n", output_);
     auto groups = nlohmann::json::array();
     for (const auto& group : result.groups)
       groups.push_back({{"name", group.name},
@@ -153,8 +156,8 @@ class Prune : public Command {
     for (size_t i = 0; i < result.before.metrics.size(); ++i)
       sizes.add({result.before.metrics[i].first, fmt::format("{:.4f}", result.before.metrics[i].second),
                  fmt::format("{:.4f}", result.after.metrics[i].second), ""});
-    session.print("{}\n{} written; {} in {:.2f} s\n", sizes.text(), output_,
-                  prune_.empty ? "empty channels" : prune_.compensate, result.method_seconds);
+    session.print("{}\n{} in {:.2f} s\n", sizes.text(), prune_.empty ? "empty channels" : prune_.compensate,
+                  result.method_seconds);
   }
 
   nlohmann::json scan_model(Session& session, const Model& model) {
@@ -196,7 +199,7 @@ class Prune : public Command {
   TrainingOptions training_ = gentle_training();
   DistillationOptions distill_ = {.alpha = 0};
   DriftMetric drift_;
-  int64_t opset_ = 13;
+  OutputOptions written_;
   ModelOptions model_options_;
 };
 

@@ -27,7 +27,8 @@ class Report : public Command {
   nlohmann::json run(Session& session) override {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the page to write");
     check_writable(output_, session.common.force);
-    const auto records = read_records(runs_);
+    const auto records =
+        read_records(runs_, [&](const Error& error) { session.say("note: left out: {}\n", error.what()); });
     const auto summary = summarize(records);
     const size_t models = summary.size();
     const auto plots = size_plots(summary);

@@ -28,7 +28,7 @@ class RoarCommand : public Command {
     options.field("retrain-width", retrain_width_, "its width multiplier");
     options.field("plot", plot_, "FILE.svg: the curves");
     options_.describe(options);
-    model_options_.describe(options);
+    model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {

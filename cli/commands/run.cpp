@@ -8,10 +8,12 @@
 #include "input.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/data/folder.h"
 #include "pare/data/image.h"
 #include "pare/exec/program.h"
 #include "pare/io/npy.h"
 #include "pare/io/onnx/tensor_pb.h"
+#include "pare/workflow/data_options.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -23,51 +25,88 @@ namespace {
 class Run : public Command {
  public:
   std::string_view name() const override { return "run"; }
-  std::string_view summary() const override { return "One inference: .npy, .pb, PNG or JPEG in, each output as .npy"; }
+  std::string_view summary() const override {
+    return "One inference: .npy, .pb, PNG or JPEG in; the largest scores, and each output as .npy";
+  }
 
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     options.field("input", inputs_, "[NAME=]FILE for each input of the model (.npy, .pb, .png, .jpg)");
     options.field("random", random_, "random inputs instead");
-    options.field("output", output_, "directory for the outputs, made if it is not there");
-    options.field("mean", mean_, "for images: subtracted from pixels on the scale 0 to 1");
-    options.field("std", std_, "for images: divided by");
-    model_options_.describe(options);
+    options.field("output", output_, "directory for the outputs, made if it is not there (default: keep none)");
+    options.field("class-map", class_map_, "names of the classes in the order of the scores, one a line");
+    pictures_.describe_pictures(options);
+    const OptionScope of_pictures = {with("input", {"*.png", "*.jpg", "*.jpeg", "*.PNG", "*.JPG", "*.JPEG"})};
+    options.only({"mean", "std", "size", "preprocess"}, of_pictures);
+    model_options_.describe(options, {with("model", {"!*.onnx"})});
   }
 
   nlohmann::json run(Session& session) override {
-    if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name a directory for the outputs");
     if (random_ == !inputs_.empty())
       throw Error(ErrorKind::usage, "--input", "give --input FILE for each input, or --random");
     Model model = read_model(session, model_, model_options_);
-    const auto tensors =
-        random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed)) : read_inputs(model.graph);
-    const auto files = output_files(model.graph, session.common.force);
+    const std::vector<std::string> classes =
+        class_map_.empty() ? stored_classes(model.graph) : read_class_map(class_map_);
+    const auto tensors = random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed))
+                                 : read_inputs(session, model.graph);
+    const auto files = output_.empty() ? std::vector<fs::path>{} : output_files(model.graph, session.common.force);
     const at::NoGradGuard no_grad;
     const Program program(model.graph);
     const auto outputs = program.run(tensors).outputs;
-    std::error_code failed;
-    fs::create_directories(output_, failed);
-    if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());
-    Table table({"output", "type", "smallest", "mean", "largest", "file"});
+    if (!output_.empty()) make_directory(output_);
+    Table table({"output", "type", "smallest", "mean", "largest", output_.empty() ? "" : "file"});
     auto list = nlohmann::json::array();
+    std::string tops;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string& name = model.graph.outputs[i].name;
-      const fs::path& path = files[i];
-      write_npy(path, outputs[i].contiguous());
       const std::string type = to_string(TensorType{outputs[i].scalar_type(), outputs[i].sizes().vec()});
       const at::Tensor x = outputs[i].numel() > 0 ? outputs[i].to(at::kDouble) : at::zeros({1}, at::kDouble);
+      nlohmann::json entry = {{"output", name}, {"type", type}};
+      std::string file;
+      if (!output_.empty()) {
+        write_npy(files[i], outputs[i].contiguous());
+        entry["file"] = file = files[i].string();
+      }
       table.add({name, type, fmt::format("{:.6g}", x.min().item<double>()),
-                 fmt::format("{:.6g}", x.mean().item<double>()), fmt::format("{:.6g}", x.max().item<double>()),
-                 path.string()});
-      list.push_back({{"output", name}, {"type", type}, {"file", path.string()}});
+                 fmt::format("{:.6g}", x.mean().item<double>()), fmt::format("{:.6g}", x.max().item<double>()), file});
+      if (is_score_vector(outputs[i])) {
+        entry["top"] = top_scores(x.flatten(), classes);
+        tops += fmt::format("\n{}", top_text(name, entry["top"]));
+      }
+      list.push_back(std::move(entry));
     }
-    session.print("{}", table.text());
+    session.print("{}{}", table.text(), tops);
     return {{"outputs", list}};
   }
 
  private:
+  // Scores of the classes of one image: [1, K], or with extents of 1 after it.
+  static bool is_score_vector(const at::Tensor& output) {
+    return at::isFloatingType(output.scalar_type()) && output.dim() >= 2 && output.size(0) == 1 && output.size(1) > 1 &&
+           output.numel() == output.size(1);
+  }
+
+  static nlohmann::json top_scores(const at::Tensor& scores, const std::vector<std::string>& classes) {
+    auto list = nlohmann::json::array();
+    const auto [values, places] = scores.topk(std::min<int64_t>(5, scores.numel()));
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      const auto place = places[i].item<int64_t>();
+      list.push_back({{"class", place}, {"score", values[i].item<double>()}});
+      if (classes.size() == static_cast<size_t>(scores.numel()))
+        list.back()["name"] = classes[static_cast<size_t>(place)];
+    }
+    return list;
+  }
+
+  static std::string top_text(const std::string& output, const nlohmann::json& top) {
+    Table table({"largest of " + output, "score", "name"});
+    for (const auto& entry : top)
+      table.add({std::to_string(entry["class"].get<int64_t>()), fmt::format("{:.6g}", entry["score"].get<double>()),
+                 entry.value("name", "")});
+    return table.text();
+  }
+
   // One for each output, none of them there already unless `force`.
   std::vector<fs::path> output_files(const Graph& graph, bool force) const {
     std::vector<fs::path> files;
@@ -90,7 +129,7 @@ class Run : public Command {
     return name.empty() || name == "." || name == ".." ? "output" : name;
   }
 
-  std::vector<at::Tensor> read_inputs(const Graph& graph) const {
+  std::vector<at::Tensor> read_inputs(const Session& session, const Graph& graph) const {
     std::vector<at::Tensor> tensors(graph.inputs.size());
     size_t next = 0;
     for (const auto& entry : inputs_) {
@@ -102,7 +141,7 @@ class Run : public Command {
       if (place >= graph.inputs.size() || tensors[place].defined())
         throw Error(ErrorKind::usage, entry, "the model has {} inputs and no place left for this file",
                     graph.inputs.size());
-      tensors[place] = read_input(path, graph.inputs[place]);
+      tensors[place] = read_input(session, path, graph, graph.inputs[place]);
       while (next < tensors.size() && tensors[next].defined()) ++next;
     }
     for (size_t i = 0; i < tensors.size(); ++i)
@@ -110,42 +149,32 @@ class Run : public Command {
     return tensors;
   }
 
-  at::Tensor read_input(const std::string& path, const ValueInfo& info) const {
+  at::Tensor read_input(const Session& session, const std::string& path, const Graph& graph,
+                        const ValueInfo& info) const {
     const std::string extension = fs::path(path).extension();
     if (extension == ".npy") return read_npy(path).contiguous().to(info.dtype);
     if (extension == ".pb") return read_tensor_pb(path);
-    if (extension == ".png" || extension == ".jpg" || extension == ".jpeg") return image_input(path, info);
-    throw Error(ErrorKind::usage, path, "expected .npy, .pb, .png or .jpg");
-  }
-
-  // An image as [1, C, H, W], resized to the extents the model fixes.
-  at::Tensor image_input(const std::string& path, const ValueInfo& info) const {
-    if (!info.dims || info.dims->size() != 4)
-      throw Error(ErrorKind::shape, info.name, "the model's input is not an image");
-    const int64_t channels = (*info.dims)[1].fixed() ? (*info.dims)[1].size : 3;
-    if (channels != 1 && channels != 3)
-      throw Error(ErrorKind::shape, info.name, "the model takes {} channels, an image has 1 or 3", channels);
-    at::Tensor image = read_image(path, {.color = channels == 1 ? ImageColor::gray : ImageColor::rgb});
-    const int64_t height = (*info.dims)[2].fixed() ? (*info.dims)[2].size : image.size(1);
-    const int64_t width = (*info.dims)[3].fixed() ? (*info.dims)[3].size : image.size(2);
-    if (image.size(1) != height || image.size(2) != width) image = resize_bilinear(image, height, width);
-    at::Tensor x = image.to(at::kFloat) / 255;
-    const auto per_channel = [&](const std::vector<double>& values) {
-      if (values.size() != 1 && values.size() != static_cast<size_t>(channels))
-        throw Error(ErrorKind::usage, "--mean/--std", "{} values for {} channels", values.size(), channels);
-      return at::tensor(values, at::kDouble).to(at::kFloat).reshape({-1, 1, 1});
-    };
-    if (!mean_.empty()) x = x - per_channel(mean_);
-    if (!std_.empty()) x = x / per_channel(std_);
-    return x.unsqueeze(0).to(info.dtype);
+    if (!is_picture_name(path)) throw Error(ErrorKind::usage, path, "expected .npy, .pb, .png or .jpg");
+    const at::Tensor picture = read_image(path);
+    const PictureInput input =
+        pictures_.picture_input(graph, info, {picture.size(0), picture.size(1), picture.size(2)});
+    const at::Tensor bytes = input.bytes(picture).unsqueeze(0);
+    if (!at::isFloatingType(info.dtype)) {  // pixels as they are
+      if (!pictures_.mean.empty() || !pictures_.std.empty())
+        throw Error(ErrorKind::usage, "--mean/--std", "the input '{}' takes whole numbers, pixels as they are",
+                    info.name);
+      return bytes.to(info.dtype);
+    }
+    say_pictures(session, {model_}, {graph}, pictures_);
+    return input.normalized(bytes).to(info.dtype);
   }
 
   std::string model_;
   std::vector<std::string> inputs_;
   bool random_ = false;
   std::string output_;
-  std::vector<double> mean_;
-  std::vector<double> std_;
+  std::string class_map_;
+  DataChoice pictures_;
   ModelOptions model_options_;
 };
 

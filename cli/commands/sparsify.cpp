@@ -25,13 +25,20 @@ class Sparsify : public Command {
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "a trained model; without one --arch starts from its initial values", false);
-    model_options_.describe(options);
+    model_options_.describe(options, {with("model", {"!*.onnx"})});
     data_.describe(options);
     options.field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
     options.field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
     sparsify_.describe(options);
     drift_.describe(options);
-    options.field("opset", opset_, "ONNX opset to write");
+    written_.describe(options);
+    options.only({"rewind"}, {without("method", {"cs"})});  // only tickets begin with early weights
+    // Magnitude pruning of a trained model trains nothing but its fine-tuning, which has its own rate.
+    const OptionScope trains = {without("method", {"magnitude"}), without("model")};
+    options.only({"epochs", "lr"}, trains);
+    TrainingOptions training;
+    for (const auto& name : described_names([&](OptionVisitor& visitor) { training.describe(visitor); }))
+      options.only({name}, {trains[0], trains[1], with("finetune")});
   }
 
   nlohmann::json run(Session& session) override {
@@ -39,7 +46,7 @@ class Sparsify : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name the file to write");
     if (model_.empty() && model_options_.arch.empty())
       throw Error(ErrorKind::usage, "--arch", "name a model, or an architecture to train from its initial values");
-    check_output(output_, {.opset = opset_, .force = session.common.force});
+    check_output(output_, written_.save(session.common.force));
     if (!masks_.empty()) check_writable(masks_, session.common.force);
     sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
     sparsify_.check(!model_.empty());
@@ -50,9 +57,10 @@ class Sparsify : public Command {
         sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
     const std::chrono::duration<double> method_seconds = std::chrono::steady_clock::now() - method_start;
     for (const auto& note : result.notes) session.say("note: {}\n", note);
-    write_model(session, result.graph, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    write_model(session, result.graph, output_, {model_}, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
-    if (!masks_.empty()) write_masks(masks_, {.masks = result.masks, .recipe = json_text(session.recipe)});
+    if (!masks_.empty())
+      write_masks(masks_, {.masks = result.masks, .recipe = json_text(portable_recipe(session.recipe))});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     nlohmann::json document = report(session, model.graph, result);
     document["seconds"] = {{"total", seconds.count()}, {"method", method_seconds.count()}};
@@ -114,7 +122,7 @@ class Sparsify : public Command {
   std::string masks_;
   SparsifyOptions sparsify_;
   DriftMetric drift_;
-  int64_t opset_ = 13;
+  OutputOptions written_;
 };
 
 }  // namespace

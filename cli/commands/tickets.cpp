@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "command.h"
+#include "output.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/dist/work_queue.h"
@@ -42,6 +43,7 @@ class Tickets : public Command {
     options.field("processes", processes_, "search in so many processes at once");
     options.field("join", join_, "HOST:PORT of a search: take candidates from it, without collecting");
     tickets_.describe(options);
+    options.only({"transfer", "processes"}, {without("join")});
   }
 
   nlohmann::json run(Session& session) override {
@@ -210,7 +212,7 @@ class Tickets : public Command {
   void write(Session& session, const TicketSearch& search, const Graph& initial, nlohmann::json result) const {
     size_t index = 0;
     for (const Ticket& ticket : search.tickets)
-      write_ticket(ticket_path(index++), ticket, initial, json_text(session.recipe));
+      write_ticket(ticket_path(index++), ticket, initial, json_text(portable_recipe(session.recipe)));
     std::error_code ignored;
     while (fs::remove(ticket_path(index), ignored)) ++index;  // of a larger search
     result["search"] = definition(session);

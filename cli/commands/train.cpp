@@ -22,11 +22,11 @@ class Train : public Command {
 
   void describe(OptionVisitor& options) override {
     options.field("model", model_, "fine-tune this model instead of an architecture's initial values");
-    model_options_.describe(options);
+    model_options_.describe(options, {with("model", {"!*.onnx"})});
     data_.describe(options);
     options.field("output", output_, "file to write: .onnx or .safetensors");
     training_.describe(options);
-    options.field("opset", opset_, "ONNX opset to write");
+    written_.describe(options);
   }
 
   nlohmann::json run(Session& session) override {
@@ -38,9 +38,9 @@ class Train : public Command {
     const auto [model, data] = load_for_training(session, model_, model_options_, data_);
     // A run that is done already may find its own output (write_trained).
     TrainingJob job;
-    job.begin = [&](bool done) { check_output(output_, {.opset = opset_, .force = done || session.common.force}); };
+    job.begin = [&](bool done) { check_output(output_, written_.save(done || session.common.force)); };
     const TrainingOutcome outcome = train_with_feedback(session, model.graph, data, training_, std::move(job));
-    write_trained(session, outcome, output_, {model_}, {.opset = opset_, .force = session.common.force});
+    write_trained(session, outcome, output_, {model_}, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     return report(session, outcome, seconds.count());
@@ -83,7 +83,7 @@ class Train : public Command {
   DataChoice data_{.split = "train"};
   std::string output_;
   TrainingOptions training_;
-  int64_t opset_ = 13;
+  OutputOptions written_;
 };
 
 }  // namespace

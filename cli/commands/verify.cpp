@@ -17,10 +17,11 @@ class Verify : public Command {
   std::string_view summary() const override { return "Do two models give the same outputs? (exit 4 if not)"; }
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "two models, or one with --test-data");
-    model_options_.describe(options);
+    model_options_.describe(options, {with("models", {"!*.onnx"})});
     options.field("samples", samples_, "random inputs to compare on");
     options.field("tolerance", tolerance_, "relative tolerance; a hundredth of it is allowed absolutely");
     options.field("test-data", test_data_, "directory in ONNX's test-data layout (test_data_set_0/input_0.pb …)");
+    options.only({"samples"}, {without("test-data")});
   }
 
   nlohmann::json run(Session& session) override {
@@ -55,7 +56,6 @@ class Verify : public Command {
     session.print("{}", table.text());
     nlohmann::json result = {{"same", failure.empty()}, {"outputs", list}};
     if (failure.empty()) return result;
-    if (session.common.json) show(stdout, json_text(result, 2) + "\n");
     session.found = std::move(result);
     throw Error(ErrorKind::verification, models_.back(), failure);
   }

@@ -569,7 +569,7 @@ check "prune to .safetensors: says that it cannot be read again" "$(head -c 300 
 exits "prune: a negative gate" 2 prune --arch lenet-5 --channels 0.5 --max-drop=-0.5 -o bad.onnx
 for option in --channels=0.5 --params=0.5 --macs=0.5 --empty --steps=2 --finetune=1 --max-drop=0.1 --attribution-drift=3; do
   exits "prune --scan $option" 2 prune --arch lenet-5 --scan bad.svg $option
-  check "prune --scan $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*beside --scan" stderr
+  check "prune --scan $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*without --scan" stderr
 done
 for ratio in 0 1 nan 1.5; do
   exits "prune: a ratio of $ratio" 2 prune --arch lenet-5 --channels $ratio -o bad.onnx
@@ -592,6 +592,132 @@ exits "prune: calibrated without data" 2 prune --arch lenet-5 --channels 0.5 --c
 exits "prune: a gate without data" 2 prune --arch lenet-5 --channels 0.5 --max-drop 0.1 -o bad.onnx
 exits "prune: neither -o nor --scan" 2 prune --arch lenet-5 --channels 0.5
 check "prune: nothing is left of what failed" "$(ls bad.onnx 2>/dev/null)" test ! -e bad.onnx
+
+# --- pictures: one preprocessing, whoever reads them ----------------------------------------------------------------------
+mkdir -p pics/a pics/b
+node -e '
+  const zlib = require("zlib"), fs = require("fs");
+  const chunk = (type, body) => {
+    const head = Buffer.alloc(4), data = Buffer.concat([Buffer.from(type), body]), tail = Buffer.alloc(4);
+    head.writeUInt32BE(body.length);
+    let c, crc = 0xffffffff;
+    for (const b of data) { c = (crc ^ b) & 255; for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1; crc = c ^ (crc >>> 8); }
+    tail.writeUInt32BE((crc ^ 0xffffffff) >>> 0);
+    return Buffer.concat([head, data, tail]);
+  };
+  const png = (width, height, pixel) => {
+    const head = Buffer.alloc(13), rows = [];
+    head.writeUInt32BE(width, 0); head.writeUInt32BE(height, 4); head.set([8, 2, 0, 0, 0], 8);
+    for (let y = 0; y < height; y++) { rows.push(0); for (let x = 0; x < width; x++) rows.push(...pixel(x, y)); }
+    return Buffer.concat([Buffer.from([137, 80, 78, 71, 13, 10, 26, 10]), chunk("IHDR", head), chunk("IDAT", zlib.deflateSync(Buffer.from(rows))), chunk("IEND", Buffer.alloc(0))]);
+  };
+  fs.writeFileSync("pics/a/1.png", png(90, 60, (x, y) => [(x * 37 + y * y) % 256, (x * y) % 256, (5 * x + 3 * y) % 256]));
+  fs.writeFileSync("pics/b/2.PNG", png(50, 70, (x, y) => [(x * x) % 256, (7 * y) % 256, (x + y * 11) % 256]));'
+cp pics/b/2.PNG shot.PNG
+# tests/program/pictures_test.cpp compares what networks are shown to the bit; here: who says what.
+run convert --arch resnet20 --classes 2 -o two_classes.onnx
+for fit in stretch crop imagenet; do
+  exits "run: a picture by $fit" 0 run two_classes.onnx --input pics/a/1.png --preprocess $fit -o fit_$fit --force
+done
+check "run: preprocessings differ" "they do not" bash -c '! cmp -s fit_stretch/*.npy fit_crop/*.npy && ! cmp -s fit_crop/*.npy fit_imagenet/*.npy'
+exits "run: a guess is said" 0 run two_classes.onnx --input pics/a/1.png
+check "run: a guess is said: how" "$(cat stderr)" grep -q 'note: .*--preprocess crop is a guess' stderr
+check "run without -o: the largest scores" "$(cat stdout)" grep -q '^largest of ' stdout
+exits "run without -o: as JSON" 0 run two_classes.onnx --input shot.PNG --json
+check "run without -o: as JSON: a score for each of two classes" "$(head -c 300 stdout)" node -e '
+  process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).outputs[0].top.length === 2 ? 0 : 1)'
+exits "run: --mean of an array" 2 run "$models/mlp.onnx" --input seed_a/*.npy --mean 0.5
+check "run: --mean of an array: is named" "$(cat stderr)" grep -q -e '^pare: --mean: has a meaning only with --input' stderr
+exits "train on pictures" 0 train --model two_classes.onnx --data folder:pics --preprocess stretch --epochs 1 --batch 2 --runs pics_runs -o of_pics.onnx
+check "train on pictures: says how in the file" "it does not" bash -c '"$1" inspect of_pics.onnx --json | grep -q "\"pare.preprocess\": \"stretch\""' - "$pare"
+check "train on pictures: no path in the file" "there is one" bash -c '! "$1" inspect of_pics.onnx --json | grep "pare.recipe" | grep -q "$2"' - "$pare" "$scratch"
+exits "eval on pictures" 0 eval of_pics.onnx --data folder:pics --json
+check "eval on pictures: nothing to guess" "$(cat stderr)" bash -c '! grep -q "guess" stderr'
+exits "eval otherwise than trained" 0 eval of_pics.onnx --data folder:pics --preprocess crop
+check "eval otherwise than trained: is said" "$(cat stderr)" grep -q 'learned pictures fitted by stretch; here they are by crop' stderr
+exits "explain and run see the same" 0 explain of_pics.onnx pics/a/1.png --json -o pics_maps
+score=$(node -e 'console.log(JSON.parse(require("fs").readFileSync("stdout", "utf8")).explanations[0].score)')
+exits "explain and run see the same: run" 0 run of_pics.onnx --input pics/a/1.png --json
+check "explain and run see the same: one score" "$score, $(head -c 400 stdout)" node -e '
+  const run = JSON.parse(require("fs").readFileSync("stdout", "utf8")).outputs[0].top[0].score;
+  process.exit(Math.abs(run - Number(process.argv[1])) < 1e-5 ? 0 : 1)' "$score"
+exits "--no-metadata" 0 convert of_pics.onnx --no-metadata -o bare.onnx
+check "--no-metadata: has none" "$("$pare" inspect bare.onnx --json | grep -A3 '"metadata"')" bash -c '"$1" inspect bare.onnx --json | grep -q "\"metadata\": {}"' - "$pare"
+
+# --- classes: their number and their order --------------------------------------------------------------------------------
+run convert --arch resnet20 --classes 5 -o scores5.onnx
+exits "two directories, five scores" 1 eval scores5.onnx --data folder:pics
+check "two directories, five scores: says what to do" "$(cat stderr)" grep -q -e '5 scores.*2 classes.*--class-map' stderr
+printf 'x\nb\ny\na\nz\n' >map.txt
+exits "a class map" 0 eval scores5.onnx --data folder:pics --class-map map.txt
+printf 'b\na\n' >turned.txt
+exits "classes in another order than the model's" 2 eval of_pics.onnx --data folder:pics --class-map turned.txt
+exits "a gate at chance" 5 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt --max-drop 1 -o gated.onnx
+check "a gate at chance: says so" "$(cat stderr)" grep -q 'no better than chance among 5 classes' stderr
+exits "no gate at chance" 0 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt -o gated.onnx
+check "no gate at chance: a note" "$(cat stderr)" grep -q 'note: .*no better than chance' stderr
+
+# --- options that would be ignored ----------------------------------------------------------------------------------------
+refuses() {  # OPTION ARGUMENTS…
+  local option=$1
+  shift
+  exits "ignored: $*" 2 "$@"
+  check "ignored: $*: $option is named" "$(cat stderr)" grep -q -e "^pare: $option: has a meaning only" stderr
+}
+refuses --ridge prune scores5.onnx --channels 0.5 --ridge 1 -o x.onnx
+refuses --terms prune scores5.onnx --channels 0.5 --terms 2 -o x.onnx
+refuses --nmf-iterations prune scores5.onnx --channels 0.5 --nmf-iterations 2 -o x.onnx
+refuses --images prune scores5.onnx --channels 0.5 --images pink -o x.onnx
+refuses --distill-steps prune scores5.onnx --channels 0.5 --compensate synthetic --images pink --distill-steps 3 -o x.onnx
+refuses --floor prune scores5.onnx --channels 0.5 --floor 0.5 -o x.onnx
+refuses --samples prune scores5.onnx --channels 0.5 --samples 9 -o x.onnx
+refuses --lr prune scores5.onnx --channels 0.5 --lr 0.1 -o x.onnx
+refuses --arch inspect scores5.onnx --arch lenet-5
+refuses --width inspect scores5.onnx --width 2
+refuses --gmp-every sparsify scores5.onnx --data folder:pics --method magnitude --sparsity 0.5 --gmp-every 5 -o x.onnx
+refuses --s-init sparsify scores5.onnx --data folder:pics --method imp --s-init 0 -o x.onnx
+refuses --rewind sparsify scores5.onnx --data folder:pics --method magnitude --sparsity 0.5 --rewind 1 -o x.onnx
+refuses --solver fuse scores5.onnx scores5.onnx --method barycentre --solver sinkhorn -o x.onnx
+refuses --align fuse scores5.onnx scores5.onnx --method barycentre --align activations -o x.onnx
+refuses --momentum train --arch lenet-5 --data folder:pics --optimizer adam --momentum 0.5 -o x.onnx
+refuses --preview data list --preview 3
+refuses --opset convert scores5.onnx -o x.safetensors --opset 11
+printf 'terms = 7\n' >ignored.toml
+refuses --terms prune scores5.onnx --channels 0.5 -o x.onnx --recipe ignored.toml
+
+# --- numbers, messages, JSON of errors ------------------------------------------------------------------------------------
+exits "more threads than cores" 0 inspect scores5.onnx --threads 1000
+check "more threads than cores: is said" "$(cat stderr)" grep -q 'note: --threads 1000: there are' stderr
+exits "a number past 64 bits" 2 inspect scores5.onnx --seed 99999999999999999999
+check "a number past 64 bits: is named" "$(cat stderr)" grep -q -e '--seed: expected a whole number of 64 bits' stderr
+exits "a mistyped option" 2 prune scores5.onnx --chanels 0.5 -o x.onnx
+check "a mistyped option: what was meant" "$(cat stderr)" grep -q -e 'did you mean --channels' stderr
+exits "an option twice" 2 prune scores5.onnx --channels 0.5 --channels 0.6 -o x.onnx
+check "an option twice: is said" "$(cat stderr)" grep -q -e '--channels: given more than once' stderr
+exits "an error with --json" 1 inspect absent.onnx --json
+check "an error with --json: a document" "$(cat stdout)" node -e '
+  const e = JSON.parse(require("fs").readFileSync("stdout", "utf8")).error;
+  process.exit(e.kind === "file" && e.where === "absent.onnx" && e.exit_code === 1 ? 0 : 1)'
+exits "fractions of layers are a budget" 0 prune scores5.onnx --layers 'layer1.0.conv1=0.5' --round-to 1 -o own.onnx
+for file in m.tflite m.keras m.h5; do
+  : >$file
+  echo x >$file
+  exits "$file" 3 inspect $file
+  check "$file: is named, and how to convert it" "$(cat stderr)" grep -qi 'tf2onnx' stderr
+done
+mkdir -p broken/one broken/two
+cp "$(find pics_runs -name record.json | head -1)" broken/one/
+echo '{' >broken/two/record.json
+exits "report beside a broken record" 0 report broken -o broken.html
+check "report beside a broken record: is said" "$(cat stderr)" grep -q 'note: left out: .*two/record.json' stderr
+mkdir -p foreign/run elsewhere
+cp pics/a/1.png elsewhere/secret.png
+cat >foreign/run/record.json <<'EOF'
+{"command": "explain", "directory": "/", "result": {"model": "m", "explanations": [{"image": "i", "class_name": "c", "file": "SECRET"}]}}
+EOF
+sed -i "s|SECRET|$scratch/elsewhere/secret.png|" foreign/run/record.json
+(cd foreign && "$pare" report run -o page.html >/dev/null 2>&1)
+check "report: no picture from elsewhere" "it is there" bash -c '! grep -q "data:image/png" foreign/page.html'
 
 # --- configuration, logs, completions ---------------------------------------------------------------------------------
 exits "--print-config" 0 inspect "$models/mlp.onnx" --print-config --seed 7

@@ -1,4 +1,5 @@
 #include "pare/core/options.h"
+#include "pare/core/option_scope.h"
 
 #include <gtest/gtest.h>
 
@@ -122,6 +123,46 @@ TEST(JsonReader, NamesTheSourceAndTheKey) {
       EXPECT_EQ(std::string(error.what()).find("r.toml: " + key + ": "), 0U) << error.what();
     }
   }
+}
+
+struct ScopedOptions {
+  std::string method = "fast";
+  std::vector<std::string> files;
+  int64_t terms = 3;
+  double share = 0.5;
+  int64_t deep = 0;
+
+  void describe(OptionVisitor& options) {
+    options.field("method", method, "how", {"fast", "slow", "other"});
+    options.field("files", files, "what of");
+    options.field("terms", terms, "of a slow one");
+    options.field("share", share, "of files");
+    options.field("deep", deep, "of slow ones without files");
+    options.only({"terms"}, {with("method", {"slow", "other"})});
+    options.only({"share"}, {with("files", {"!*.onnx"}), with("method", {"other"})});
+    options.only({"deep"}, {with("method", {"slow"})});
+    options.only({"deep"}, {without("files")});
+  }
+};
+
+TEST(OptionScopes, RefuseWhatHasNoMeaning) {
+  const auto message = [](const ScopedOptions& options) {
+    try {
+      check_scopes(options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message({}), "");
+  EXPECT_EQ(message({.terms = 4}), "--terms: has a meaning only with --method slow, other");
+  EXPECT_EQ(message({.method = "slow", .terms = 4}), "");
+  EXPECT_EQ(message({.share = 1}), "--share: has a meaning only with --files other than *.onnx or with --method other");
+  EXPECT_EQ(message({.files = {"a.onnx"}, .share = 1}).substr(0, 8), "--share:");
+  EXPECT_EQ(message({.files = {"a.onnx", "b.pth"}, .share = 1}), "") << "one of several is enough";
+  EXPECT_EQ(message({.method = "other", .share = 1}), "") << "one of several conditions is enough";
+  EXPECT_EQ(message({.method = "slow", .files = {"a"}, .deep = 1}), "--deep: has a meaning only without --files");
+  EXPECT_EQ(message({.method = "slow", .deep = 1}), "") << "all scopes hold";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "pare/core/error.h"
 #include "pare/data/dataset.h"
+#include "support/paths.h"
 
 namespace pare {
 namespace {
@@ -85,6 +86,27 @@ TEST(RealData, Cifar10) {
   }
   expect_known_statistics(train);
   EXPECT_EQ(load_dataset({.data = data, .limit = 10001}).size(), 10001);
+}
+
+// Photographs of PASCAL VOC whose annotations were made of their masks: both say the same classes, however they are
+// fitted as long as nothing is cut off.
+TEST(RealData, VocAnimals) {
+  const auto kit = shared_data("voc-animals");
+  if (kit.empty()) GTEST_SKIP() << "../shared/data/voc-animals is not on this machine";
+  const auto data = load_dataset(
+      {.data = "voc:" + kit.string(), .split = "segmentation", .limit = 24, .size = 224, .fit = ImageFit::stretch});
+  ASSERT_EQ(data.size(), 24);
+  ASSERT_EQ(data.files.size(), 24u);
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const ImageExtents& stored = data.files[static_cast<size_t>(i)].extents;
+    EXPECT_EQ(std::min(stored.height, stored.width), 224);
+    for (int64_t c = 0; c < 20; ++c) {
+      const int64_t pixels = data.masks[i].eq(c + 1).sum().item<int64_t>();
+      const bool present = data.labels[i][c].item<int>() == 1;
+      EXPECT_TRUE(pixels == 0 || present) << i << " " << data.classes[static_cast<size_t>(c)];
+    }
+    EXPECT_GT(data.labels[i].sum().item<int>(), 0) << i;
+  }
 }
 
 }  // namespace

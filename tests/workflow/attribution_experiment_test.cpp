@@ -8,8 +8,11 @@
 
 #include "datasets/bytes.h"
 #include "pare/core/error.h"
+#include "pare/data/image.h"
 #include "pare/data/places.h"
 #include "pare/data/scenes.h"
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/evaluate.h"
 
 namespace pare {
 namespace {
@@ -79,6 +82,49 @@ TEST(AttributionExperiment, EveryClassifierIsRetrainedWithoutWhatItsOwnStudentNa
   ASSERT_EQ(trained.size(), 1u + 4u) << "the teacher, and two classifiers a level";
   for (const size_t job : {1, 2, 3, 4})
     EXPECT_THAT(trained[job].second, testing::HasSubstr(job % 2 == 1 ? "seed 7" : "seed 8"));
+}
+
+// The released protocol: random crops of full pictures to train on, the classification split for mAP and F1, stretched
+// pictures with masks for maps.
+TEST(AttributionExperiment, OfVocFollowsTheReleasedProtocol) {
+  const TemporaryDirectory directory("voc_protocol");
+  const std::string kit = "VOC2012/";
+  const auto add = [&](const std::string& id, const std::string& name) {
+    directory.write(kit + "JPEGImages/" + id + ".jpg", encode_png(at::randint(256, {3, 60, 90}, at::kByte)));
+    directory.write(kit + "Annotations/" + id + ".xml",
+                    "<annotation><object><name>" + name + "</name></object></annotation>");
+    at::Tensor mask = at::zeros({1, 60, 90}, at::kByte);
+    mask.slice(1, 10, 40).fill_(8);
+    directory.write(kit + "SegmentationClass/" + id + ".png", encode_png(mask));
+  };
+  for (const char* id : {"t1", "t2", "v1", "v2", "v3", "s1"}) add(id, "cat");
+  directory.write(kit + "ImageSets/Main/train.txt", "t1\nt2\n");
+  directory.write(kit + "ImageSets/Main/val.txt", "v1\nv2\nv3\n");
+  directory.write(kit + "ImageSets/Segmentation/val.txt", "s1\n");
+  AttributionTask task = voc_task("voc:" + directory.path.string());
+  task.arch = "vgg9-bn";
+  task.side = 32;
+  std::vector<std::string> augmented;
+  const Trainer trainer = [&](const Graph& graph, const Dataset& data, const TrainingOptions& options,
+                              const TrainingJob&) {
+    augmented.push_back(options.train.augment);
+    EXPECT_EQ(data.size(), 2);
+    EXPECT_EQ(data.files.size(), 2u) << "full pictures to crop from";
+    EXPECT_EQ(data.preprocess, "stretch");
+    return TrainingOutcome{.graph = graph};
+  };
+  AttributionScale scale = attribution_scale("toy");
+  scale.teacher_images = scale.student_images = scale.test_images = 0;
+  AttributionExperiment experiment(task, scale, directory.path.string(), 1, trainer);
+  const Graph student = experiment.compressed("distillation", "none", 0);
+  EXPECT_THAT(augmented, testing::Each("resized-crop,flip"));
+  EXPECT_EQ(augmented.size(), 2u);
+  const AttributionFigures figures = experiment.measure({student}, "gradcam").at(0);
+  const DataChoice classified{.data = task.data, .split = "test", .size = 32, .preprocess = "stretch"};
+  const Evaluation wanted = evaluate({student}, classified.load({}), {});
+  EXPECT_EQ(figures.precision, wanted.multi_label[0].sample_precision);
+  EXPECT_EQ(figures.f1, wanted.multi_label[0].f1);
+  EXPECT_EQ(wanted.samples, 3) << "Main/val, not Segmentation/val";
 }
 
 }  // namespace

@@ -66,6 +66,15 @@ TEST(EvaluateMultiLabel, RefusesAModelOfIntegers) {
   }
 }
 
+TEST(Evaluate, RefusesTheModelsClassesInAnotherOrder) {
+  Dataset data = random_multi_label(4, 6);
+  Graph model = build("lenet-5", {.classes = 6}, 1);
+  model.metadata["pare.classes"] = R"(["0", "1", "2", "3", "4", "5"])";
+  EXPECT_NO_THROW(evaluate({model}, data));
+  model.metadata["pare.classes"] = R"(["1", "0", "2", "3", "4", "5"])";
+  EXPECT_THROW(evaluate({model}, data), Error);
+}
+
 TEST(CheckClasses, ComparesScoresWithClassesBeforeARun) {
   const auto many = random_multi_label(2, 6);
   EXPECT_NO_THROW(check_classes(build("lenet-5", {.classes = 6}), many));
@@ -73,6 +82,9 @@ TEST(CheckClasses, ComparesScoresWithClassesBeforeARun) {
   Dataset one = many;
   one.labels = at::zeros({2}, at::kLong);
   EXPECT_NO_THROW(check_classes(build("lenet-5", {.classes = 7}), one)) << "more scores than classes";
+  one.name = "folder";  // whose directories say no order
+  EXPECT_THROW(check_classes(build("lenet-5", {.classes = 7}), one), Error);
+  one.name = many.name;
   try {
     check_classes(build("lenet-300-100", {.classes = 3}), one);
     FAIL() << "three scores for six classes";

@@ -136,30 +136,30 @@ TEST(Explain, TakesImagesOfAnySizeAndColour) {
   write_png(gray, at::randint(256, {1, 20, 20}, at::kByte));
   write_png(wide, at::randint(256, {3, 50, 90}, at::kByte));
   const auto model = two_models()[0];
-  const auto input = read_explain_input({gray, wide}, model, {}, {});
+  const auto input = read_explain_input({gray, wide}, model);
   EXPECT_EQ(input.read(0, 2).images.sizes(), at::IntArrayRef({2, 3, 32, 32}));
   EXPECT_EQ(input.mean.size(), 3u);
   std::vector<at::Tensor> pictures;
   explain(model, {}, input, {.method = "ig", .steps = 3}, [&](const Explanation& e) { pictures.push_back(e.picture); });
   ASSERT_EQ(pictures.size(), 2u);
-  EXPECT_EQ(pictures[1].sizes(), at::IntArrayRef({3, 100, 2 * 180 + 8}));
-  const auto turned = read_explain_input({wide}, build("lenet-5"), {0}, {1});
+  EXPECT_EQ(pictures[1].sizes(), at::IntArrayRef({3, 200, 2 * 200 + 8}));  // the square that it saw, enlarged
+  const auto turned = read_explain_input({wide}, build("lenet-5"), {.mean = {0}, .std = {1}, .preprocess = "stretch"});
   const at::Tensor decoded = read_image(wide, {.color = ImageColor::gray});
   EXPECT_EQ(turned.image, (std::vector<int64_t>{1, 28, 28}));
   EXPECT_TRUE(turned.read(0, 1).images[0].mul(255).round().equal(resize_bilinear(decoded, 28, 28).to(at::kFloat)));
-  EXPECT_THROW(read_explain_input({"/nowhere.png"}, model, {}, {}), Error);
+  EXPECT_THROW(read_explain_input({"/nowhere.png"}, model), Error);
   // A size is that of models which take any.
-  EXPECT_THROW(read_explain_input({wide}, model, {}, {}, 64), Error);
+  EXPECT_THROW(read_explain_input({wide}, model, {.size = 64}), Error);
   Graph open = model;
   for (const size_t axis : {2, 3}) open.inputs[0].dims->at(axis) = {};
-  EXPECT_EQ(read_explain_input({wide}, open, {}, {}).image, (std::vector<int64_t>{3, 50, 90}));
-  EXPECT_EQ(read_explain_input({wide}, open, {}, {}, 64).read(0, 1).images.sizes(), at::IntArrayRef({1, 3, 64, 64}));
+  EXPECT_EQ(read_explain_input({wide}, open).image, (std::vector<int64_t>{3, 50, 90}));
+  EXPECT_EQ(read_explain_input({wide}, open, {.size = 64}).read(0, 1).images.sizes(), at::IntArrayRef({1, 3, 64, 64}));
 }
 
 TEST(Explain, ShowsLargePicturesSmaller) {
   const std::string path = testing::TempDir() + "/explain_large.png";
   write_png(path, at::zeros({3, 30, 3000}, at::kByte));
-  const auto input = read_explain_input({path}, two_models()[0], {}, {});
+  const auto input = read_explain_input({path}, two_models()[0], {.preprocess = "stretch"});
   EXPECT_EQ(input.read(0, 1).pictures[0].sizes(), at::IntArrayRef({3, 10, 1024}));
 }
 
@@ -203,7 +203,7 @@ TEST(Explain, ClassesHaveTheNamesOfTheModel) {
   Graph model = two_models()[0];
   const auto names = [&](const std::string& metadata) {
     model.metadata["pare.classes"] = metadata;
-    return read_explain_input({path}, model, {}, {}).class_names;
+    return read_explain_input({path}, model).class_names;
   };
   EXPECT_EQ(names(R"(["cat", "dog", "cow", "hen"])"), (std::vector<std::string>{"cat", "dog", "cow", "hen"}));
   for (const char* odd : {"", "cat", "7", "{}", R"(["cat", 1])"}) EXPECT_TRUE(names(odd).empty()) << odd;

@@ -17,6 +17,7 @@
 #include "pare/attribute/lrp.h"
 #include "pare/attribute/rap.h"
 #include "pare/core/error.h"
+#include "pare/core/option_scope.h"
 #include "pare/exec/program.h"
 #include "pare/passes/for_inference.h"
 
@@ -25,22 +26,16 @@ namespace pare {
 void AttributionOptions::describe(OptionVisitor& visitor) {
   visitor.field("method", method, "attribution method", attribution_methods());
   visitor.field("layer", layer, "layer that the map is taken at; 'input' for the image (default: as the method needs)");
-  visitor.field("lrp", lrp, "lrp: rules of the layers", lrp_presets());
-  visitor.field("steps", steps, "ig: points on the way from the mean colour");
-  visitor.field("samples", samples, "smoothgrad: noisy copies");
-  visitor.field("noise", noise, "smoothgrad: deviation of the noise, of the image's range");
+  visitor.field("lrp", lrp, "rules of the layers", lrp_presets());
+  visitor.field("steps", steps, "points on the way from the mean colour");
+  visitor.field("samples", samples, "noisy copies");
+  visitor.field("noise", noise, "deviation of the noise, of the image's range");
+  visitor.only({"lrp"}, {with("method", {"lrp"})});
+  visitor.only({"steps"}, {with("method", {"ig"})});
+  visitor.only({"samples", "noise"}, {with("method", {"smoothgrad"})});
 }
 
-void AttributionOptions::check() const {
-  const AttributionOptions usual;
-  const auto only_of = [&](const char* wanted, const char* option, bool changed) {
-    if (changed && method != wanted) throw Error(ErrorKind::usage, option, "belongs to --method {}", wanted);
-  };
-  only_of("lrp", "--lrp", lrp != usual.lrp);
-  only_of("ig", "--steps", steps != usual.steps);
-  only_of("smoothgrad", "--samples", samples != usual.samples);
-  only_of("smoothgrad", "--noise", noise != usual.noise);
-}
+void AttributionOptions::check() const { check_scopes(*this); }
 
 const std::vector<std::string>& attribution_methods() {
   static const std::vector<std::string> names = {"gradcam",          "hirescam", "gradcam++",  "gradient",

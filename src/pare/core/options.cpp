@@ -10,6 +10,14 @@
 
 namespace pare {
 
+Condition with(std::string option, std::vector<std::string> values) {
+  return {.option = std::move(option), .values = std::move(values), .holds = true};
+}
+
+Condition without(std::string option, std::vector<std::string> values) {
+  return {.option = std::move(option), .values = std::move(values), .holds = false};
+}
+
 JsonWriter::JsonWriter() : json_(std::make_unique<nlohmann::json>(nlohmann::json::object())) {}
 JsonWriter::~JsonWriter() = default;
 
@@ -159,6 +167,14 @@ void JsonReader::check_keys() const {
   for (const auto& [key, value] : json_->items())
     if (std::find(names_.begin(), names_.end(), key) == names_.end())
       throw Error(ErrorKind::usage, source_, "{}: is not an option of the command", key);
+}
+
+std::vector<std::string> described_names(const std::function<void(OptionVisitor&)>& describe) {
+  JsonWriter writer;
+  describe(writer);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : writer.json().items()) names.push_back(name);
+  return names;
 }
 
 std::string to_toml(const nlohmann::json& object) {

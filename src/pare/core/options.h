@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -14,9 +15,25 @@ namespace pare {
 // Which values an option takes; empty = any.
 using Choices = std::vector<std::string>;
 
+// What another option of the same command has to be for an option to have a meaning. `values` are globs, with a '!' in
+// front for what does not match; one of them fits the other's value, or one of its several values. None: the other is
+// anything but its default.
+struct Condition {
+  std::string option;
+  std::vector<std::string> values;
+  bool holds = true;  // false: it has to be otherwise
+};
+Condition with(std::string option, std::vector<std::string> values = {});
+Condition without(std::string option, std::vector<std::string> values = {});
+// One of them has to hold.
+using OptionScope = std::vector<Condition>;
+
 class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;
+  // Options that were described have a meaning only within this scope: core/option_scope.h refuses them elsewhere. Of
+  // an option's several scopes all have to hold.
+  virtual void only(const std::vector<std::string>& /*names*/, const OptionScope& /*scope*/) {}
   virtual void field(const std::string& name, bool& value, const std::string& help) = 0;
   virtual void field(const std::string& name, int64_t& value, const std::string& help) = 0;
   virtual void field(const std::string& name, double& value, const std::string& help) = 0;
@@ -84,6 +101,9 @@ class JsonReader : public OptionVisitor {
   std::string source_;
   std::vector<std::string> names_;  // of the fields so far
 };
+
+// What `describe` describes, in the order of the names.
+std::vector<std::string> described_names(const std::function<void(OptionVisitor&)>& describe);
 
 // TOML of an object of scalars and lists, one key a line: what --print-config prints and --recipe reads (core/toml.h).
 std::string to_toml(const nlohmann::json& object);

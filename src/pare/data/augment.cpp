@@ -83,12 +83,14 @@ AugmentOptions parse_augment(std::string_view text) {
 }
 
 std::vector<ImageAugmentation> draw_augmentations(const AugmentOptions& options, int64_t count, int64_t height,
-                                                  int64_t width, Random& random) {
+                                                  int64_t width, Random& random, std::span<const ImageExtents> full) {
   std::vector<ImageAugmentation> drawn(static_cast<size_t>(count));
-  for (auto& one : drawn) {
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    auto& one = drawn[i];
     one.crop = {0, 0, height, width};
     if (options.resized_crop) {
-      one.crop = draw_resized_crop(options, height, width, random);
+      const ImageExtents extents = full.empty() ? ImageExtents{0, height, width} : full[i];
+      one.crop = draw_resized_crop(options, extents.height, extents.width, random);
     } else if (options.pad > 0) {
       one.crop.top = random.below(2 * options.pad + 1);
       one.crop.left = random.below(2 * options.pad + 1);
@@ -125,16 +127,35 @@ at::Tensor pad_and_crop(const at::Tensor& images, int64_t pad, const std::vector
   return result;
 }
 
+namespace {
+
+at::Tensor box_of(const at::Tensor& image, const Box& box) {
+  return image.slice(1, box.top, box.top + box.height).slice(2, box.left, box.left + box.width);
+}
+
+}  // namespace
+
+at::Tensor resized_crop(std::span<const PictureFile* const> files, const std::vector<ImageAugmentation>& drawn,
+                        const ImageExtents& extents) {
+  auto result =
+      at::empty({static_cast<int64_t>(files.size()), extents.channels, extents.height, extents.width}, at::kByte);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto picture =
+        read_image(files[i]->path, {.color = extents.channels == 1 ? ImageColor::gray : ImageColor::rgb});
+    if (picture.size(1) != files[i]->extents.height || picture.size(2) != files[i]->extents.width)
+      throw Error(ErrorKind::file, files[i]->path.string(), "has changed since it was read");
+    result[static_cast<int64_t>(i)].copy_(
+        resize_bilinear(box_of(picture, drawn[i].crop), extents.height, extents.width));
+  }
+  return result;
+}
+
 at::Tensor resized_crop(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn) {
   check_augmentable(images, drawn);
   const int64_t height = images.size(2), width = images.size(3), size = images.size(1) * height * width;
   auto result = at::empty(images.sizes(), at::kByte);
   for (size_t i = 0; i < drawn.size(); ++i) {
-    const Box& box = drawn[i].crop;
-    const auto crop = images[static_cast<int64_t>(i)]
-                          .slice(1, box.top, box.top + box.height)
-                          .slice(2, box.left, box.left + box.width);
-    const auto scaled = resize_bilinear(crop, height, width);
+    const auto scaled = resize_bilinear(box_of(images[static_cast<int64_t>(i)], drawn[i].crop), height, width);
     std::memcpy(result.data_ptr<uint8_t>() + static_cast<int64_t>(i) * size, scaled.data_ptr<uint8_t>(),
                 static_cast<size_t>(size));
   }

@@ -7,9 +7,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "pare/data/folder.h"
 #include "pare/data/random.h"
 
 namespace pare {
@@ -17,8 +19,9 @@ namespace pare {
 struct AugmentOptions {
   bool flip = false;  // mirror left to right, with probability 1/2
   int64_t pad = 0;    // > 0: black border of so many pixels, then a random crop of the old size
-  bool resized_crop =
-      false;  // a random box of 8 to 100 % of the area, scaled back to the old size (Szegedy et al. 2015)
+  // A random box of 8 to 100 % of the area, scaled to the images' size (Szegedy et al. 2015): of the picture in full
+  // where it lies in a file of its own, else of the image.
+  bool resized_crop = false;
   double min_area = 0.08, max_area = 1.0;
   double min_aspect = 3.0 / 4, max_aspect = 4.0 / 3;
   int64_t cutout = 0;  // > 0: a square of this side around a random pixel becomes the fill (DeVries & Taylor 2017)
@@ -41,12 +44,17 @@ struct ImageAugmentation {
   int64_t cut_y = 0, cut_x = 0;  // centre of the cut
 };
 
+// `full`: the extents of the pictures that are cropped, where these are not the images.
 std::vector<ImageAugmentation> draw_augmentations(const AugmentOptions& options, int64_t count, int64_t height,
-                                                  int64_t width, Random& random);
+                                                  int64_t width, Random& random,
+                                                  std::span<const ImageExtents> full = {});
 
 // The four operations; `drawn` holds one entry an image. `fill` has a byte for each channel.
 at::Tensor pad_and_crop(const at::Tensor& images, int64_t pad, const std::vector<ImageAugmentation>& drawn);
 at::Tensor resized_crop(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn);
+// Of pictures in files: uint8 [N, channels, height, width].
+at::Tensor resized_crop(std::span<const PictureFile* const> files, const std::vector<ImageAugmentation>& drawn,
+                        const ImageExtents& extents);
 at::Tensor flip_horizontally(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn);
 at::Tensor cut_out(const at::Tensor& images, int64_t side, const std::vector<ImageAugmentation>& drawn,
                    const std::vector<uint8_t>& fill);

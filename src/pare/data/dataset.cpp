@@ -54,6 +54,17 @@ Dataset load_known(const KnownDataset& known, const std::string& directory, cons
   return out;
 }
 
+// The classes in the order of a network's outputs; empty: the directories of `root` are the classes.
+std::vector<std::string> class_map(const fs::path& directory, const fs::path& root, const DataOptions& options) {
+  if (!options.class_map.empty()) return read_class_map(options.class_map);
+  if (fs::is_regular_file(directory / "classes.txt")) return read_class_map(directory / "classes.txt");
+  const auto& known = options.known_classes;
+  const auto among = [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  };
+  return std::ranges::all_of(folder_classes(root), among) ? known : std::vector<std::string>{};
+}
+
 Dataset load_folder(const fs::path& directory, const DataOptions& options) {
   Dataset out{.name = "folder", .split = "all"};
   fs::path root = directory;
@@ -63,14 +74,17 @@ Dataset load_folder(const fs::path& directory, const DataOptions& options) {
     out.split = options.split;
   }
   if (!fs::is_directory(root)) throw Error(ErrorKind::file, root.string(), "is not a directory");
-  auto folder = read_image_folder(root, {.size = options.size,
-                                         .fit = options.fit,
+  auto folder = read_image_folder(root, {.size = options.picture_size(),
+                                         .fit = options.picture_fit(),
                                          .channels = options.channels,
+                                         .class_map = class_map(directory, root, options),
                                          .limit = options.limit,
                                          .threads = options.threads});
   out.images = std::move(folder.data.images);
   out.labels = std::move(folder.data.labels);
   out.classes = std::move(folder.classes);
+  out.files = std::move(folder.files);
+  if (options.size > 0) out.preprocess = to_string(options.picture_fit());
   if (out.channels() == 3) {
     out.mean = folder_mean;
     out.std = folder_std;
@@ -145,6 +159,9 @@ Dataset samples_at(const Dataset& data, const at::Tensor& places) {
   result.images = data.images.index_select(0, places);
   result.labels = data.labels.index_select(0, places);
   if (data.masks.defined()) result.masks = data.masks.index_select(0, places);
+  result.files.clear();
+  for (int64_t i = 0; !data.files.empty() && i < places.numel(); ++i)
+    result.files.push_back(data.files.at(static_cast<size_t>(places[i].item<int64_t>())));
   return result;
 }
 
@@ -172,6 +189,7 @@ Dataset load_dataset(const DataOptions& options) {
   if (options.limit > 0 && options.limit < dataset.size()) {
     for (at::Tensor* part : {&dataset.images, &dataset.labels, &dataset.masks})
       if (part->defined()) *part = part->slice(0, 0, options.limit).clone();  // lets go of the rest
+    if (!dataset.files.empty()) dataset.files.resize(static_cast<size_t>(options.limit));
   }
   return dataset;
 }

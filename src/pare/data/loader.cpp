@@ -126,14 +126,35 @@ struct Loader::State {
     batch.share = static_cast<double>(count) / static_cast<double>(shared ? whole : whole * options.parts);
     if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
     Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
-    if (options.augment.any()) {  // drawn for the whole batch, so that every part gets its own
-      const auto drawn = draw_augmentations(options.augment, whole, sizes[2], sizes[3], random);
-      bytes = augmented(bytes, options.augment, {drawn.begin() + skipped, drawn.begin() + skipped + count}, fill);
-    }
+    if (options.augment.any()) bytes = augmented_part({first, whole, skipped, count}, bytes, batch_order, random);
     if (options.transform) bytes = transformed(bytes, random);
     batch.images = memory->take(bytes.sizes());
     normalize_bytes(bytes, dataset.mean, dataset.std, batch.images);
     return batch;
+  }
+
+  // Which images of an epoch a batch holds, and which of them this part.
+  struct BatchRange {
+    int64_t first, whole, skipped, count;
+  };
+
+  // Drawn for the whole batch, so that every part gets its own.
+  at::Tensor augmented_part(const BatchRange& range, const at::Tensor& bytes, const Order& batch_order,
+                            Random& random) const {
+    const auto at = [&](int64_t i) {
+      return static_cast<size_t>(batch_order ? (*batch_order)[static_cast<size_t>(range.first + i)] : range.first + i);
+    };
+    AugmentOptions augment = options.augment;
+    const bool full = augment.resized_crop && !dataset.files.empty();
+    std::vector<ImageExtents> extents;
+    for (int64_t i = 0; full && i < range.whole; ++i) extents.push_back(dataset.files[at(i)].extents);
+    const auto all = draw_augmentations(augment, range.whole, bytes.size(2), bytes.size(3), random, extents);
+    const std::vector<ImageAugmentation> drawn(all.begin() + range.skipped, all.begin() + range.skipped + range.count);
+    if (!full) return augmented(bytes, augment, drawn, fill);
+    std::vector<const PictureFile*> files;
+    for (int64_t i = 0; i < range.count; ++i) files.push_back(&dataset.files[at(range.skipped + i)]);
+    augment.resized_crop = false;
+    return augmented(resized_crop(files, drawn, {bytes.size(1), bytes.size(2), bytes.size(3)}), augment, drawn, fill);
   }
 
   at::Tensor transformed(const at::Tensor& bytes, Random& random) {

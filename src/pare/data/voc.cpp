@@ -59,14 +59,17 @@ fs::path find_kit(const fs::path& directory) {
 }
 
 struct VocImage {
+  PictureFile file;
   at::Tensor image;   // uint8 [3, H, W]
   at::Tensor mask;    // uint8 [H, W]; undefined where not asked for
   at::Tensor labels;  // uint8 [20]
 };
 
-VocImage read_voc_image(const fs::path& kit, const std::string& id, bool with_mask, int64_t size) {
+VocImage read_voc_image(const fs::path& kit, const std::string& id, bool with_mask, const DataOptions& options) {
   VocImage out;
-  out.image = read_image(kit / "JPEGImages" / (id + ".jpg"), {.color = ImageColor::rgb});
+  out.file.path = kit / "JPEGImages" / (id + ".jpg");
+  out.image = read_image(out.file.path, {.color = ImageColor::rgb});
+  out.file.extents = {out.image.size(0), out.image.size(1), out.image.size(2)};
   const auto annotation = kit / "Annotations" / (id + ".xml");
   out.labels = at::zeros({static_cast<int64_t>(voc_classes.size())}, at::kByte);
   for (const auto& name : decode_voc_objects(MappedFile::open(annotation)->text(), annotation.string())) {
@@ -82,9 +85,9 @@ VocImage read_voc_image(const fs::path& kit, const std::string& id, bool with_ma
       throw Error(ErrorKind::format, path.string(), "is {} pixels, its image {}", fmt::join(out.mask.sizes(), " x "),
                   fmt::join(out.image.sizes().slice(1), " x "));
   }
-  if (size > 0) {
-    out.image = resize_bilinear(out.image, size, size);
-    if (with_mask) out.mask = resize_nearest(out.mask, size, size);
+  if (options.size > 0) {
+    out.image = fit_image(out.image, options.picture_size(), options.picture_fit());
+    if (with_mask) out.mask = fit_mask(out.mask, options.picture_size(), options.picture_fit());
   }
   return out;
 }
@@ -143,18 +146,9 @@ std::vector<std::string> decode_voc_list(std::string_view text, std::string_view
   return ids;
 }
 
-at::Tensor resize_nearest(const at::Tensor& mask, int64_t height, int64_t width) {
-  const auto places = [](int64_t from, int64_t to) {
-    auto index = at::empty({to}, at::kLong);
-    for (int64_t i = 0; i < to; ++i) index.data_ptr<int64_t>()[i] = (2 * i + 1) * from / (2 * to);
-    return index;
-  };
-  return mask.index_select(0, places(mask.size(0), height)).index_select(1, places(mask.size(1), width));
-}
-
 Dataset load_voc(const fs::path& directory, const DataOptions& options) {
-  if (options.size < 0 || options.size > 1 << 14)
-    throw Error(ErrorKind::usage, "size", "{} is not between 0 and 16384", options.size);
+  for (const int64_t side : {options.size, options.width})
+    if (side < 0 || side > 1 << 14) throw Error(ErrorKind::usage, "size", "{} is not between 0 and 16384", side);
   if (options.channels != 3) throw Error(ErrorKind::usage, "channels", "{} channels, voc has 3", options.channels);
   const fs::path kit = find_kit(directory);
   const bool masks = options.split == "segmentation";
@@ -165,24 +159,27 @@ Dataset load_voc(const fs::path& directory, const DataOptions& options) {
     ids.resize(static_cast<size_t>(options.limit));
   if (ids.empty()) throw Error(ErrorKind::format, list.string(), "names no images");
   const auto count = static_cast<int64_t>(ids.size());
-  const auto first = read_voc_image(kit, ids[0], masks, options.size);
+  const auto first = read_voc_image(kit, ids[0], masks, options);
   const int64_t height = first.image.size(1), width = first.image.size(2), plane = height * width;
   Dataset out{.name = "voc",
               .images = at::empty({count, 3, height, width}, at::kByte),
               .labels = at::empty({count, static_cast<int64_t>(voc_classes.size())}, at::kByte),
               .mean = {0.4589, 0.4355, 0.4032},
               .std = {0.2239, 0.2186, 0.2206},
-              .split = options.split};
+              .split = options.split,
+              .preprocess = options.size > 0 ? to_string(options.picture_fit()) : "",
+              .files = std::vector<PictureFile>(ids.size())};
   out.classes.assign(voc_classes.begin(), voc_classes.end());
   if (masks) out.masks = at::empty({count, height, width}, at::kByte);
   const auto store = [](const at::Tensor& from, const at::Tensor& to, int64_t i) {
     std::memcpy(to.data_ptr<uint8_t>() + i * from.numel(), from.data_ptr<uint8_t>(), static_cast<size_t>(from.numel()));
   };
   parallel_each(ids.size(), options.threads, [&](size_t i) {
-    const auto one = i == 0 ? first : read_voc_image(kit, ids[i], masks, options.size);
+    const auto one = i == 0 ? first : read_voc_image(kit, ids[i], masks, options);
     if (one.image.numel() != 3 * plane || one.image.size(1) != height)
       throw Error(ErrorKind::shape, ids[i], "is {} x {} pixels, others are {} x {}; give a size to resize all",
                   one.image.size(2), one.image.size(1), width, height);
+    out.files[i] = one.file;
     store(one.image.contiguous(), out.images, static_cast<int64_t>(i));
     store(one.labels, out.labels, static_cast<int64_t>(i));
     if (masks) store(one.mask.contiguous(), out.masks, static_cast<int64_t>(i));

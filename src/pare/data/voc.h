@@ -5,8 +5,9 @@
 //   ImageSets/Main/val.txt     split test
 //   ImageSets/Segmentation/val.txt, SegmentationClass/ID.png   split segmentation: the images that have masks, drawn in
 //                              VOC's palette (or as gray levels 0 … 20, 255); the border colour is void
-// DIR is the kit, the directory above it (VOCdevkit, the latest year is taken) or the one above that. Images are
-// stretched to a square, as the attribution paper does, and masks with them by the nearest pixel.
+// DIR is the kit, the directory above it (VOCdevkit, the latest year is taken) or the one above that. Images are fitted
+// as all pictures are (data/preprocess.h; the attribution paper stretches them), and masks with them by the nearest
+// pixel.
 //
 // Pure functions; any thread. Files may be hostile: broken ones throw Error{format}.
 #pragma once
@@ -37,8 +38,5 @@ at::Tensor decode_voc_mask(const at::Tensor& image, std::string_view where);
 
 // The identifiers of a list, one a line.
 std::vector<std::string> decode_voc_list(std::string_view text, std::string_view where);
-
-// uint8 [H, W] to [height, width]: each place takes the pixel under its centre.
-at::Tensor resize_nearest(const at::Tensor& mask, int64_t height, int64_t width);
 
 }  // namespace pare

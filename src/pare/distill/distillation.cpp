@@ -18,8 +18,12 @@ void DistillationOptions::describe(OptionVisitor& options) {
   for (const auto& method : match_methods()) names.emplace_back(method.name);
   options.field("match", match, "make the student look where the teacher looks, by these maps", names);
   options.field("match-weight", match_weight, "weight of the matching (below 0: at 1000, at-grad 1, others 100)");
-  options.field("drop", drop, "sswa: part of the teacher's channels left out of each batch's maps");
+  options.field("drop", drop, "part of the teacher's channels left out of each batch's maps");
   options.field("match-layers", match_layers, "NAME or STUDENT=TEACHER: layers to match (default: the last spatial)");
+  options.only({"temperature"}, {without("alpha", {"0.0"})});
+  options.only({"match-weight", "match-layers"}, {without("match", {"none"})});
+  options.only({"match-layers"}, {without("match", {"at-grad"})});
+  options.only({"drop"}, {with("match", {"sswa"})});
 }
 
 void DistillationOptions::check() const {

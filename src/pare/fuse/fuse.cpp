@@ -249,6 +249,11 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.field("rho", rho, "ridge of the regression (0: 0.03 on samples, 0.1 on noise)");
   options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
   options.field("reference", reference, "index of the model that the others are aligned to");
+  options.only({"solver"}, {with("method", {"ot", "rebasin", "merge-many"})});
+  options.only({"align", "importance"}, {without("method", {"average", "barycentre"})});
+  options.only({"ground", "scaling"}, {without("method", {"average"})});
+  options.only({"regularization"}, {with("solver", {"sinkhorn"})});
+  options.only({"rho", "inputs"}, {with("repair", {"regression"})});
 }
 
 FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,

@@ -18,7 +18,15 @@ using nlohmann::json;
 
 namespace {
 
-// A picture that a record names, small enough to be embedded; empty where it is not there or is none.
+// Does the path, with all its links followed, lie in the directory?
+bool lies_in(const fs::path& path, const fs::path& directory) {
+  std::error_code failed;
+  const fs::path inside = fs::canonical(path, failed).lexically_relative(fs::canonical(directory, failed));
+  return !failed && !inside.empty() && *inside.begin() != "..";
+}
+
+// A picture that a record names, small enough to be embedded; empty where it is not there or is none. Records may come
+// from anywhere, and a page is passed on: what lies neither beside the record nor in the current directory stays out.
 std::string embedded_picture(const Record& record, const std::string& path, int64_t largest) {
   // Beside its record, or where the command ran: another project's picture may have the same name here.
   std::vector<fs::path> places = {record.path.parent_path()};
@@ -26,6 +34,7 @@ std::string embedded_picture(const Record& record, const std::string& path, int6
   for (const fs::path& base : places) {
     std::error_code ignored;
     if (path.empty() || !fs::is_regular_file(base / path, ignored)) continue;
+    if (!lies_in(base / path, record.path.parent_path()) && !lies_in(base / path, fs::current_path())) continue;
     try {
       at::Tensor image = read_image(base / path);
       const int64_t side = std::max(image.size(1), image.size(2));
@@ -105,8 +114,9 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
         plans);
   if (left_out > 0) html += fmt::format("<p>{} more pictures would make the page too large.</p>\n", left_out);
   if (missing > 0)
-    html += fmt::format("<p>{} {} not found, neither beside the record nor where the command ran.</p>\n", missing,
-                        missing == 1 ? "picture was" : "pictures were");
+    html += fmt::format(
+        "<p>{} {} not found, neither beside the record nor in the directory that the page was made in.</p>\n", missing,
+        missing == 1 ? "picture was" : "pictures were");
   return html;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "pare/core/error.h"
@@ -57,15 +58,24 @@ Record parse_record(const fs::path& path, std::string_view text) {
   return {path, std::move(json)};
 }
 
-std::vector<Record> read_records(const std::vector<std::string>& runs) {
+std::vector<Record> read_records(const std::vector<std::string>& runs,
+                                 const std::function<void(const Error&)>& broken) {
   std::vector<Record> records;
+  std::optional<Error> last;
   std::set<fs::path> seen;
   for (const auto& run : runs)
     for (const auto& file : record_files(run)) {
       std::error_code ignored;
       if (!seen.insert(fs::weakly_canonical(file, ignored)).second) continue;  // by another path
-      records.push_back(parse_record(file, MappedFile::open(file)->text()));
+      try {
+        records.push_back(parse_record(file, MappedFile::open(file)->text()));
+      } catch (const Error& error) {
+        if (!broken) throw;
+        broken(error);
+        last = error;
+      }
     }
+  if (records.empty() && last) throw *last;
   std::stable_sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
     return text_at(a.content, "started") < text_at(b.content, "started");
   });

@@ -12,11 +12,14 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 namespace pare {
+
+class Error;
 
 constexpr const char* kRecordFile = "record.json";
 
@@ -26,8 +29,10 @@ struct Record {
 };
 
 // Each is a record's file, a run directory, or a directory of run directories. In the order in which they were started.
-// Error{file} where there is none, Error{format} for a file that is not a record.
-std::vector<Record> read_records(const std::vector<std::string>& runs);
+// Error{file} where there is none. A file that is not a record is left out and handed to `broken`; Error{format}
+// without that, or where there is no other.
+std::vector<Record> read_records(const std::vector<std::string>& runs,
+                                 const std::function<void(const Error&)>& broken = {});
 Record parse_record(const std::filesystem::path& path, std::string_view text);
 
 // Entries of whatever type, without surprises: NaN, "" and null where they are not there or are something else.

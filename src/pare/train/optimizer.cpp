@@ -13,13 +13,16 @@ namespace pare {
 void OptimizerOptions::describe(OptionVisitor& options) {
   options.field("optimizer", optimizer, "how weights are updated", {"sgd", "adam", "adamw"});
   options.field("lr", lr, "learning rate; the schedule's largest");
-  options.field("momentum", momentum, "sgd: part of the last step that is kept");
-  options.field("nesterov", nesterov, "sgd: Nesterov's momentum");
+  options.field("momentum", momentum, "part of the last step that is kept");
+  options.field("nesterov", nesterov, "Nesterov's momentum");
   options.field("weight-decay", weight_decay, "L2 penalty (adamw: decoupled)");
   options.field("decay-weights-only", decay_weights_only, "no decay of biases and batch norms");
-  options.field("beta1", beta1, "adam: decay of the first moment");
-  options.field("beta2", beta2, "adam: decay of the second moment");
-  options.field("epsilon", epsilon, "adam: added to the denominator");
+  options.field("beta1", beta1, "decay of the first moment");
+  options.field("beta2", beta2, "decay of the second moment");
+  options.field("epsilon", epsilon, "added to the denominator");
+  options.only({"momentum", "nesterov"}, {with("optimizer", {"sgd"})});
+  options.only({"beta1", "beta2", "epsilon"}, {with("optimizer", {"adam", "adamw"})});
+  options.only({"decay-weights-only"}, {without("weight-decay", {"0.0"})});
 }
 
 void OptimizerOptions::check() const {

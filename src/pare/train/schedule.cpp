@@ -10,10 +10,14 @@ namespace pare {
 
 void ScheduleOptions::describe(OptionVisitor& options) {
   options.field("schedule", schedule, "learning rate over the run", {"constant", "step", "cosine", "one-cycle"});
-  options.field("warmup", warmup, "epochs of linear warm-up (not for one-cycle, which has its own)");
-  options.field("milestones", milestones, "step: epochs after which the rate is multiplied by --factor");
-  options.field("factor", factor, "step: what the rate is multiplied by");
-  options.field("peak", peak, "one-cycle: part of the run after which the rate is largest");
+  options.field("warmup", warmup, "epochs of linear warm-up");
+  options.field("milestones", milestones, "epochs after which the rate is multiplied by --factor");
+  options.field("factor", factor, "what the rate is multiplied by");
+  options.field("peak", peak, "part of the run after which the rate is largest");
+  options.only({"warmup"}, {without("schedule", {"one-cycle"})});
+  options.only({"milestones", "factor"}, {with("schedule", {"step"})});
+  options.only({"factor"}, {with("milestones", {"*"})});
+  options.only({"peak"}, {with("schedule", {"one-cycle"})});
 }
 
 void ScheduleOptions::check() const {

@@ -3,6 +3,7 @@
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/distill.h"
+#include "pare/workflow/evaluate.h"
 #include "pare/workflow/prune.h"
 #include "pare/workflow/sparsify.h"
 #include "pare/zoo/zoo.h"
@@ -47,6 +48,10 @@ AttributionTask voc_task(const std::string& data) {
       .name = "PASCAL VOC",
       .data = data,
       .test = "segmentation",
+      .classified = "test",
+      .augment = "resized-crop,flip",
+      .student_augment = "resized-crop,flip",
+      .preprocess = "stretch",
       .arch = "vgg16-bn",
       .side = 227,
       .classes = 20,
@@ -72,7 +77,7 @@ AttributionExperiment::AttributionExperiment(AttributionTask task, AttributionSc
     : task_(std::move(task)), scale_(std::move(scale)), runs_(runs), seed_(seed), trainer_(std::move(trainer)) {}
 
 Dataset AttributionExperiment::images(const std::string& split, int64_t count) const {
-  DataChoice choice{.data = task_.data, .split = split, .limit = count};
+  DataChoice choice{.data = task_.data, .split = split, .limit = count, .preprocess = task_.preprocess};
   if (task_.data != "scenes") choice.size = task_.side;
   return choice.load({});
 }
@@ -93,6 +98,12 @@ const Dataset& AttributionExperiment::test_images() {
   return *test_images_;
 }
 
+const Dataset& AttributionExperiment::classified_images() {
+  if (task_.classified == task_.test) return test_images();
+  if (!classified_images_) classified_images_ = images(task_.classified, scale_.test_images);
+  return *classified_images_;
+}
+
 // SGD with Nesterov's momentum, one cycle up to 0.1.
 TrainingOptions AttributionExperiment::training(int64_t epochs, int64_t seed) const {
   TrainingOptions options;
@@ -103,6 +114,7 @@ TrainingOptions AttributionExperiment::training(int64_t epochs, int64_t seed) co
   train.optimizer.nesterov = true;
   train.optimizer.weight_decay = 1e-4;
   train.schedule.peak = 0.15;
+  train.augment = task_.student_augment;
   train.seed = seed_ + static_cast<uint64_t>(seed);
   return options;
 }
@@ -116,12 +128,12 @@ TrainingOptions AttributionExperiment::gentle(int64_t epochs, int64_t seed) cons
   return options;
 }
 
-// Shifted and mirrored images, as the paper trains it: without them a teacher knows its images too well, and its maps
+// Augmented images, as the paper trains it: without them a teacher knows its images too well, and its maps
 // are no longer those of the objects.
 const Graph& AttributionExperiment::teacher() {
   if (teacher_) return *teacher_;
   TrainingOptions options = training(scale_.teacher_epochs, 0);
-  options.train.augment = "standard";
+  options.train.augment = task_.augment;
   teacher_ = trainer_(network(1, 0.5, seed_), images("train", scale_.teacher_images), options,
                       {.kind = "attribution", .what = "teacher", .awaited = true})
                  .graph;
@@ -176,11 +188,14 @@ std::vector<AttributionFigures> AttributionExperiment::measure(const std::vector
   std::vector<Graph> models = {teacher()};
   models.insert(models.end(), networks.begin(), networks.end());
   const LocalizeResult result = localize(models, test_images(), {.attribution = {.method = map}});
+  const Evaluation classified =
+      task_.classified == task_.test ? Evaluation{} : evaluate(models, classified_images(), {});
   std::vector<AttributionFigures> figures;
   for (size_t m = 1; m < models.size(); ++m) {
     const Localization& found = result.models[m];
-    figures.push_back({.precision = found.classification.sample_precision,
-                       .f1 = found.classification.f1,
+    const MultiLabelMetrics& scores = classified.multi_label.empty() ? found.classification : classified.multi_label[m];
+    figures.push_back({.precision = scores.sample_precision,
+                       .f1 = scores.f1,
                        .auc = found.predicted.auc.mean(),
                        .point = found.predicted.point.mean(),
                        .auc_all = found.present.auc.mean(),

@@ -24,14 +24,20 @@ namespace pare {
 struct AttributionTask {
   std::string name = "scenes";
   std::string data = "scenes";
-  std::string test = "test";  // the split that has masks
+  std::string test = "test";             // the split that has masks
+  std::string classified = "test";       // the split that mAP and F1 are of
+  std::string augment = "standard";      // of the teacher's training
+  std::string student_augment = "none";  // of all others
+  std::string preprocess;                // of pictures
   std::string arch = "vgg9-bn";
   int64_t side = 56;
   int64_t classes = 10;
   std::vector<std::string> cut = {"features.14", "features.17", "features.20", "features.23"};  // of their filters
 };
-// The paper's own: VGG-16 on PASCAL VOC 2012, `data` being voc:DIR. Its teacher began with ImageNet's weights; here it
-// begins with random ones.
+// The paper's own: VGG-16 on PASCAL VOC 2012, `data` being voc:DIR. As released: trained on random crops of the full
+// pictures and their mirror images, measured on pictures stretched to the square; mAP and F1 of the classification
+// split, maps on the images that have masks. Its teacher began with ImageNet's weights; here it begins with random
+// ones.
 AttributionTask voc_task(const std::string& data);
 
 struct AttributionScale {
@@ -104,6 +110,7 @@ class AttributionExperiment {
   Graph network(double width, double dropout, uint64_t seed) const;
   const Dataset& student_images();
   const Dataset& test_images();
+  const Dataset& classified_images();
 
   AttributionTask task_;
   AttributionScale scale_;
@@ -111,7 +118,7 @@ class AttributionExperiment {
   uint64_t seed_;
   Trainer trainer_;
   std::optional<Graph> teacher_;
-  std::optional<Dataset> student_images_, test_images_;
+  std::optional<Dataset> student_images_, test_images_, classified_images_;
 };
 
 }  // namespace pare

@@ -62,9 +62,14 @@ void check_classes(const Graph& graph, const Dataset& data) {
 
 void check_score_count(const std::string& value, int64_t scores, const Dataset& data) {
   const auto classes = static_cast<int64_t>(data.classes.size());
-  if (data.multi_label() ? scores != classes : scores < classes)
-    throw Error(ErrorKind::shape, value, "the model gives {} scores for an image, {} has {} classes", scores, data.name,
-                classes);
+  // The labels of a known data set are places among the scores; directories are only names.
+  const bool by_place = !data.multi_label() && data.name != "folder";
+  if (by_place ? scores >= classes : scores == classes) return;
+  throw Error(ErrorKind::shape, value, "the model gives {} scores for an image, {} has {} classes{}", scores, data.name,
+              classes,
+              data.name == "folder" ? ": name all classes in the order of the scores, one a line, in a file "
+                                      "classes.txt beside the directories or by --class-map"
+                                    : "");
 }
 
 std::vector<std::string> normalization_notes(const Graph& model, const std::vector<double>& mean,
@@ -90,10 +95,10 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
   at::Tensor logits = program.run({&input, 1}).outputs.at(0);
   if (logits.dim() > 2) logits = score_rows(logits);
   const auto classes = static_cast<int64_t>(data.classes.size());
-  if (logits.dim() != 2 || logits.size(0) != images.size(0) || logits.size(1) < classes ||
-      (data.multi_label() && logits.size(1) != classes))
+  if (logits.dim() != 2 || logits.size(0) != images.size(0))
     throw Error(ErrorKind::shape, program.graph().outputs.at(0).name, "gives {} for {} images of {} classes",
-                to_string(logits.sizes()), images.size(0), data.classes.size());
+                to_string(logits.sizes()), images.size(0), classes);
+  check_score_count(program.graph().outputs[0].name, logits.size(1), data);
   return logits;
 }
 
@@ -261,11 +266,23 @@ double metric_of(const MetricList& metrics, const std::string& name) {
   return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->second;
 }
 
+namespace {
+
+// The same names in another order: every label would be that of another class.
+void check_class_order(const Graph& model, const Dataset& data) {
+  const std::vector<std::string> own = stored_classes(model);
+  if (own != data.classes && std::ranges::is_permutation(own, data.classes))
+    throw Error(ErrorKind::usage, "--class-map", "the model has the classes in another order: {}, …", own.front());
+}
+
+}  // namespace
+
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options) {
   const at::NoGradGuard no_grad;
   std::vector<Program> programs;
   for (const auto& model : models) {
     check_images(model, data);
+    check_class_order(model, data);
     programs.emplace_back(for_inference(scores_only(model)));
   }
   const int64_t piece = piece_size(models, options.batch);

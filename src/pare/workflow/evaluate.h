@@ -45,8 +45,8 @@ void check_image_input(const Graph& graph);
 // That and Error{shape} unless it takes the data's images.
 void check_images(const Graph& graph, const Dataset& data);
 
-// Error{shape}, at the value of the scores, when these are fewer than the data has classes (multi-label: not just as
-// many).
+// Error{shape}, at the value of the scores, when these are fewer than the data has classes (multi-label, and folders,
+// whose directories say no order: not just as many).
 void check_score_count(const std::string& value, int64_t scores, const Dataset& data);
 
 // Error{shape} of both, where it is known before a run how many scores the model gives.

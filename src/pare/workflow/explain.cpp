@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "pare/core/error.h"
-#include "pare/data/folder.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
 #include "pare/report/heatmap.h"
@@ -20,33 +18,6 @@ namespace pare {
 
 namespace {
 
-// Channels, height and width that a model takes of such pictures.
-std::vector<int64_t> picture_extents(const Graph& model, const ImageExtents& picture) {
-  check_image_input(model);
-  const auto& dims = model.inputs[0].dims;
-  if (!dims || dims->size() != 4)
-    throw Error(ErrorKind::shape, model.inputs[0].name, "the model's input is not an image [N, C, H, W]");
-  const auto extent = [&](size_t i, int64_t otherwise) { return (*dims)[i].fixed() ? (*dims)[i].size : otherwise; };
-  const int64_t channels = extent(1, 3);
-  if (channels != 1 && channels != 3)
-    throw Error(ErrorKind::shape, model.inputs[0].name, "the model takes {} channels, an image has 1 or 3", channels);
-  return {channels, extent(2, picture.height), extent(3, picture.width)};
-}
-
-at::Tensor resized_picture(const at::Tensor& picture, int64_t height, int64_t width) {
-  if (picture.size(1) == height && picture.size(2) == width) return picture;
-  return resize_bilinear(picture, height, width);
-}
-
-// As the decoder makes it of the file (data/image.h), without decoding anew.
-at::Tensor in_channels(const at::Tensor& picture, int64_t channels) {
-  if (picture.size(0) == channels) return picture;
-  if (channels == 3) return picture.expand({3, -1, -1});
-  at::Tensor gray = picture.slice(0, 0, 1).to(at::kInt).mul_(19595);
-  gray.add_(picture.slice(0, 1, 2), 38470).add_(picture.slice(0, 2, 3), 7471).add_(0x8000);
-  return at::bitwise_right_shift(gray, 16).to(at::kByte);
-}
-
 // Small enough to look at: a photograph in full would be most of the work.
 at::Tensor shown_picture(const at::Tensor& picture) {
   constexpr int64_t kSide = 1024;
@@ -56,33 +27,16 @@ at::Tensor shown_picture(const at::Tensor& picture) {
   return resize_bilinear(picture, shrunk(picture.size(1)), shrunk(picture.size(2)));
 }
 
-// Files as a data set of what a model takes, of which only the images are missing.
-ExplainPiece read_pictures(const std::vector<std::string>& paths, const std::vector<int64_t>& extents, Dataset data) {
+ExplainPiece read_pictures(const std::vector<std::string>& paths, const PictureInput& input) {
   ExplainPiece piece;
   std::vector<at::Tensor> seen;
   for (const auto& path : paths) {
     const at::Tensor picture = read_image(path);
-    seen.push_back(resized_picture(in_channels(picture, extents[0]), extents[1], extents[2]));
-    piece.pictures.push_back(shown_picture(picture));
+    seen.push_back(input.bytes(picture));
+    piece.pictures.push_back(shown_picture(seen_part(picture, input.size, input.fit)));
   }
-  data.images = at::stack(seen);
-  data.labels = at::zeros({data.size()}, at::kLong);
-  check_dataset(data);
-  piece.images = make_batch(data, 0, data.size()).images;
+  piece.images = input.normalized(at::stack(seen));
   return piece;
-}
-
-// The names that a training left in the model; none unless all of them are names.
-std::vector<std::string> stored_classes(const Graph& model) {
-  const auto found = model.metadata.find("pare.classes");
-  if (found == model.metadata.end()) return {};
-  const auto json = nlohmann::json::parse(found->second, nullptr, false);
-  std::vector<std::string> names;
-  for (const auto& name : json.is_array() ? json : nlohmann::json::array()) {
-    if (!name.is_string()) return {};
-    names.push_back(name.get<std::string>());
-  }
-  return names;
 }
 
 // The pairs of images [begin, end): rows counted from begin.
@@ -172,34 +126,23 @@ class Explainer {
 
 }  // namespace
 
-ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
-                                const std::vector<double>& mean, const std::vector<double>& std, int64_t size) {
+ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model, const DataChoice& choice) {
   if (paths.empty()) throw Error(ErrorKind::usage, "explain", "no images");
-  Dataset data{.name = "images", .classes = {"unknown"}, .mean = mean, .std = std, .split = "all"};
+  check_image_input(model);
   ExplainInput input{.class_names = stored_classes(model)};
+  ImageExtents first;
   for (const auto& path : paths) {
-    ImageExtents extents = image_extents(path);
-    if (size > 0) extents.height = extents.width = size;
-    if (input.names.empty()) input.image = picture_extents(model, extents);
+    const ImageExtents extents = image_extents(path);
+    if (input.names.empty()) first = extents;
     input.names.push_back(std::filesystem::path(path).stem().string());
     input.classes.emplace_back();
   }
-  if (size > 0 && (input.image[1] != size || input.image[2] != size))
-    throw Error(ErrorKind::usage, "--size", "the model takes images of {} x {}, not of {}", input.image[1],
-                input.image[2], size);
-  const auto chosen = [&](std::vector<double>& values, const std::string& key, const std::vector<double>& rgb) {
-    if (values.empty()) values = stored_values(model, key);
-    if (values.empty()) values = input.image[0] == 3 ? rgb : std::vector<double>{0.5};
-  };
-  chosen(data.mean, "pare.mean", folder_mean);
-  chosen(data.std, "pare.std", folder_std);
-  data.images = at::zeros({1, input.image[0], input.image[1], input.image[2]}, at::kByte);
-  data.labels = at::zeros({1}, at::kLong);
-  check_dataset(data);  // fills mean and std up
-  input.mean = data.mean;
-  input.std = data.std;
-  input.read = [paths, extents = input.image, data](int64_t begin, int64_t end) {
-    return read_pictures({paths.begin() + begin, paths.begin() + end}, extents, data);
+  const PictureInput pictures = choice.picture_input(model, model.inputs[0], first);
+  input.image = {pictures.channels, pictures.size.height, pictures.size.width};
+  input.mean = pictures.mean;
+  input.std = pictures.std;
+  input.read = [paths, pictures](int64_t begin, int64_t end) {
+    return read_pictures({paths.begin() + begin, paths.begin() + end}, pictures);
   };
   return input;
 }

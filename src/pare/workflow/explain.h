@@ -11,6 +11,7 @@
 #include "pare/attribute/attributor.h"
 #include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/workflow/data_options.h"
 #include "pare/workflow/maps.h"
 
 namespace pare {
@@ -31,12 +32,11 @@ struct ExplainInput {
   std::vector<double> mean, std;              // used
 };
 
-// Image files, stretched to what the model takes and turned to its colours. `mean` and `std` empty: the model's own,
-// else those of image folders. `size`: the sides of what a model sees that takes any (0: those of the first image);
-// Error{usage} when it takes others. Classes have the names that the model's metadata gives them. The head of every
-// file is read here: one that is no picture is an Error before any is explained.
+// Image files, made to fit as `choice` says of pictures; a model that takes any size is shown that of the first image.
+// Classes have the names that the model's metadata gives them. The head of every file is read here: one that is no
+// picture is an Error before any is explained.
 ExplainInput read_explain_input(const std::vector<std::string>& paths, const Graph& model,
-                                const std::vector<double>& mean, const std::vector<double>& std, int64_t size = 0);
+                                const DataChoice& choice = {});
 // The first `count` images of a data set; of multi-label data the classes that are present.
 ExplainInput make_explain_input(const Dataset& data, int64_t count);
 

@@ -22,7 +22,7 @@ namespace pare {
 
 namespace fs = std::filesystem;
 
-void ModelOptions::describe(OptionVisitor& options) {
+void ModelOptions::describe(OptionVisitor& options, const OptionScope& weights) {
   Choices names;
   for (const auto& info : architectures()) names.push_back(info.name);
   options.field("arch", arch, "architecture of a file that holds only weights", names);
@@ -38,6 +38,9 @@ void ModelOptions::describe(OptionVisitor& options) {
   options.field("image", image, "channels, height and width of the input of --arch");
   options.field("input-shape", input_shape,
                 "NAME=1x3x224x224: what to take open extents of an input for; they stay open in what is written");
+  if (!weights.empty()) options.only({"arch"}, weights);
+  options.only({"activation", "width", "classes", "dropout", "bias", "image"}, {with("arch")});
+  options.only({"shortcut"}, {with("arch", {"resnet*"})});
 }
 
 std::vector<int64_t> parse_extents(const std::string& text, const std::string& where) {
@@ -102,9 +105,33 @@ bool is_onnx(const std::string& path) {
   return extension == ".onnx" || extension == ".pb" || extension == ".ort";
 }
 
+struct ForeignFormat {
+  const char* extension;
+  const char* name;
+  const char* convert;
+};
+
+// Networks of other frameworks, which their own tools turn into ONNX.
+constexpr ForeignFormat kForeign[] = {
+    {".tflite", "a TensorFlow Lite model", "python3 -m tf2onnx.convert --tflite FILE --output FILE.onnx"},
+    {".keras", "a Keras model", "tf2onnx.convert.from_keras"},
+    {".h5", "a Keras (HDF5) model", "tf2onnx.convert.from_keras"},
+    {".hdf5", "a Keras (HDF5) model", "tf2onnx.convert.from_keras"},
+    {".mlmodel", "a Core ML model", "coremltools and onnxmltools"},
+    {".pdmodel", "a PaddlePaddle model", "paddle2onnx"},
+};
+
+void refuse_foreign(const std::string& path) {
+  for (const auto& format : kForeign)
+    if (fs::path(path).extension() == format.extension)
+      throw Error(ErrorKind::unsupported, path, "is {}, expected ONNX or weights; convert it with {}", format.name,
+                  format.convert);
+}
+
 Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint64_t seed,
                       std::vector<std::string>& notes) {
   MappedFile::open(path);  // a missing file is told before a missing --arch
+  refuse_foreign(path);
   if (options.arch.empty())
     throw Error(ErrorKind::usage, path,
                 "holds weights without a network; name it with --arch (pare --help lists them)");
@@ -130,6 +157,7 @@ Model load_model(const std::string& path, const ModelOptions& options, uint64_t 
     model.graph = zoo_graph(options, seed);
   } else if (is_onnx(path)) {
     model.graph = read_onnx(path);
+    if (!options.arch.empty()) model.notes.push_back("is a network by itself: --arch is not for it");
   } else {
     model.graph = with_checkpoint(path, options, seed, model.notes);
   }

@@ -22,7 +22,8 @@ struct ModelOptions {
   std::vector<int64_t> image;            // channels, height, width
   std::vector<std::string> input_shape;  // NAME=1x3x224x224, for inputs with open extents
 
-  void describe(OptionVisitor& options);
+  // `weights`: where there are weights without a network, which an architecture is for.
+  void describe(OptionVisitor& options, const OptionScope& weights = {});
   ShapeOptions shapes() const;  // Error{usage} for a malformed --input-shape
 };
 
@@ -41,6 +42,7 @@ Model load_model(const std::string& path, const ModelOptions& options, uint64_t 
 struct SaveOptions {
   int64_t opset = 13;
   bool force = false;
+  bool metadata = true;  // of the command that writes it: library functions write a graph's own
 };
 
 // Writes by extension, .onnx or .safetensors; returns what a user should know (an opset raised, a file beside it).

@@ -67,6 +67,7 @@ Dataset PixelFill::without(const Dataset& data, const at::Tensor& order, double 
   const auto removed = static_cast<int64_t>(part * static_cast<double>(order.size(1)));
   Dataset result = data;
   result.images = data.images.clone();
+  result.files.clear();  // they hold the pixels still
   for (int64_t begin = 0; begin < data.size(); begin += kFilledAtOnce) {
     const int64_t end = std::min(begin + kFilledAtOnce, data.size());
     at::Tensor images = result.images.slice(0, begin, end);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "pare/compensate/empty.h"
 #include "pare/core/error.h"
@@ -27,24 +28,39 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
   options.field("skip", skip, "GLOB: do not cut these groups");
   options.field("round-to", round_to, "widths that are left are multiples of this");
-  options.field("floor", floor, "global scope: at least this fraction of a group stays");
+  options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
   options.field("steps", steps, "cut in so many steps, selecting anew each time");
   Choices names;
   for (const auto& compensation : compensations()) names.emplace_back(compensation.name);
   options.field("compensate", compensate, "how the kept channels take over from the removed ones", names);
-  options.field("threshold", method.most_sim.threshold, "most-sim: less similar filters are dropped, not merged");
-  options.field("lambda", method.most_sim.lambda, "most-sim: weight of the cosine against the bias behind batch norm");
-  options.field("as-published", method.most_sim.as_published, "most-sim: scales as the authors' program has them");
-  options.field("terms", method.nnls.terms, "nnls: kept channels that may take over from a removed one");
-  options.field("nmf-iterations", method.nmf.iterations, "nmf: multiplicative updates");
-  options.field("ridge", method.reconstruct.ridge, "synthetic, calibrated: ridge of the solved layers");
-  options.field("images", images, "synthetic: the images it makes", {"distilled", "pink", "smooth", "white"});
+  options.field("threshold", method.most_sim.threshold, "less similar filters are dropped, not merged");
+  options.field("lambda", method.most_sim.lambda, "weight of the cosine against the bias behind batch norm");
+  options.field("as-published", method.most_sim.as_published, "scales as the authors' program has them");
+  options.field("terms", method.nnls.terms, "kept channels that may take over from a removed one");
+  options.field("nmf-iterations", method.nmf.iterations, "multiplicative updates");
+  options.field("ridge", method.reconstruct.ridge, "ridge of the solved layers");
+  options.field("images", images, "kind of the images that are made without data",
+                {"distilled", "pink", "smooth", "white"});
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
-  options.field("distill-steps", distill_steps, "synthetic: steps of gradient descent");
+  options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   data.describe(options);
+  options.only({"floor"}, {with("scope", {"global"})});
+  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"})});
+  options.only({"terms"}, {with("compensate", {"nnls"})});
+  options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
+  options.only({"ridge"}, {with("compensate", {"synthetic", "calibrated"})});
+  // A selection by what the network does with images looks at them too; they are made where no data is named.
+  const Condition learns = with("compensate", {"synthetic", "calibrated"}), makes = with("compensate", {"synthetic"});
+  options.only({"samples"}, {learns, with("criterion", {"subset", "taylor"})});
+  options.only({"no-mirror"}, {learns, with("criterion", {"subset"})});
+  options.only({"images", "distill-steps"}, {makes, with("criterion", {"subset"})});
+  options.only({"images", "distill-steps"}, {makes, without("data")});
+  options.only({"distill-steps"}, {with("images", {"distilled"})});
+  options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
+               {without("empty")});
 }
 
 BudgetOptions PruneOptions::budget() const {
@@ -60,6 +76,9 @@ BudgetOptions PruneOptions::budget() const {
   take(channels, Budget::channels);
   take(params, Budget::params);
   take(macs, Budget::macs);
+  // Fractions of their own for all the layers that are named are a budget, whatever the others' is.
+  const auto has_own = [](const std::string& layer) { return layer.find('=') != std::string::npos; };
+  if (given == 0 && !layers.empty() && std::ranges::all_of(layers, has_own)) take(0.5, Budget::channels);
   if (given != 1)
     throw Error(ErrorKind::usage, "prune", "expected one of --channels, --params, --macs and --empty, found {}", given);
   if (scope != "uniform" && scope != "global")
@@ -221,6 +240,54 @@ Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& o
 
 }  // namespace
 
+namespace {
+
+// No more than two standard errors above guessing: something between data and network does not fit.
+bool at_chance(const Measured& before, const Dataset& data) {
+  if (before.metrics.empty() || data.multi_label()) return false;
+  const double chance = 1 / static_cast<double>(data.classes.size());
+  const double error = std::sqrt(chance * (1 - chance) / static_cast<double>(data.size()));
+  return !(before.metrics.front().second > chance + 2 * error);
+}
+
+void check_chance(const Measured& before, const Dataset& data, const PruneOptions& options,
+                  std::vector<std::string>& notes) {
+  if (!at_chance(before, data)) return;
+  const auto& [name, value] = before.metrics.front();
+  const std::string what = fmt::format(
+      "{} of the original is {:.4f}, no better than chance among {} classes: do the classes, their order "
+      "(--class-map), "
+      "--mean, --std and --preprocess fit the model?",
+      name, value, data.classes.size());
+  if (options.max_drop >= 0) throw Error(ErrorKind::quality, "--max-drop", "means nothing: {}", what);
+  notes.push_back(what);
+}
+
+// Error{usage} for a network that nothing can be said of.
+void check_numbers(const Graph& graph) {
+  for (const auto& [name, tensor] : graph.tensors)
+    if (tensor.is_floating_point() && at::isnan(tensor).any().item<bool>())
+      throw Error(ErrorKind::format, name, "holds NaN: its channels can neither be ranked nor merged");
+}
+
+// The largest part of the budget among a few that stays within the gate; nothing where none does.
+std::string fitting_budget(const Graph& graph, const PruneOptions& options, const Dataset& data, double before) {
+  const bool given = options.channels >= 0 || options.params >= 0 || options.macs >= 0;
+  if (!given || options.after_step) return "";
+  Pruner pruner(options);
+  for (const double part : {0.75, 0.5, 0.25, 0.125}) {
+    BudgetOptions budget = options.budget();
+    budget.ratio *= part;
+    const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
+    const char* flag = options.channels >= 0 ? "channels" : options.params >= 0 ? "params" : "macs";
+    if (before - after <= options.max_drop)
+      return fmt::format("; --{} {:.3g} would have fitted ({:.4f})", flag, budget.ratio, after);
+  }
+  return "; not even an eighth of the budget would have fitted";
+}
+
+}  // namespace
+
 PruneResult prune(const Graph& graph, const PruneOptions& options) {
   const auto start = Clock::now();
   if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
@@ -228,6 +295,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options) {
     throw Error(ErrorKind::usage, "--max-drop", "expected 0 or more, found {}", options.max_drop);
   if (options.max_drop >= 0 && options.data.data.empty())
     throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
+  check_numbers(graph);
   BudgetOptions budget = options.budget();
   const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
   if (steps > 1) budget.whole = whole_network(graph, analyze_channels(graph), budget.budget);
@@ -236,6 +304,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options) {
       options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
   const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
   const Measured before = measured(graph, where, options, "measuring the original");
+  if (where != nullptr) check_chance(before, *where, options, pruner.result().notes);
   const auto method_start = Clock::now();
   Graph pruned = graph;
   for (int64_t step = 1; step <= steps; ++step) {
@@ -253,9 +322,11 @@ PruneResult prune(const Graph& graph, const PruneOptions& options) {
   if (options.max_drop >= 0 && options.ranks->main()) {
     const auto& [name, had] = result.before.metrics.front();
     const double has = result.after.metrics.front().second;
-    if (!(had - has <= options.max_drop))
-      throw Error(ErrorKind::quality, "--max-drop", "{} falls from {:.4f} to {:.4f}, by more than {}", name, had, has,
-                  options.max_drop);
+    if (!(had - has <= options.max_drop)) {
+      if (options.on_missed) options.on_missed(result);
+      throw Error(ErrorKind::quality, "--max-drop", "{} falls from {:.4f} to {:.4f}, by more than {}{}", name, had, has,
+                  options.max_drop, fitting_budget(graph, options, *where, had));
+    }
   }
   return result;
 }

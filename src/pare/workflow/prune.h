@@ -16,6 +16,8 @@
 
 namespace pare {
 
+struct PruneResult;
+
 struct PruneOptions {
   double channels = -1;  // fractions removed; one of the three, below zero is not given
   double params = -1;
@@ -45,6 +47,7 @@ struct PruneOptions {
   // Called after every step with the network so far, and gives that which goes on: fine-tuning.
   std::function<Graph(const Graph& graph, int64_t step)> after_step;
   std::function<void(const std::string& what, int64_t done, int64_t all)> progress;
+  std::function<void(const PruneResult&)> on_missed;  // what there is, before the error of a gate
 
   void describe(OptionVisitor& options);
   BudgetOptions budget() const;  // Error{usage} unless exactly one of channels, params and macs is given
@@ -75,7 +78,7 @@ struct PruneResult {
   double image_seconds = 0;   // loading or making images
 };
 
-// Error{quality} when the accuracy falls by more than max_drop.
+// Error{quality} when the accuracy falls by more than max_drop, or was no better than chance to begin with.
 PruneResult prune(const Graph& graph, const PruneOptions& options);
 
 // Accuracy against the fraction removed, group by group, each cut alone: those of options.layers, or all.

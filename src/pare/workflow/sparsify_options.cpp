@@ -65,6 +65,20 @@ void SparsifyOptions::describe(OptionVisitor& options) {
   mask.describe(options);
   distill.describe(options);
   training.describe(options);
+  const std::vector<std::string> in_rounds = {"cs", "imp", "imp-continued", "lr-rewind", "weight-rewind"};
+  options.only({"s-init", "beta-final"}, {with("method", {"cs"})});
+  options.only({"lambda"}, {with("method", {"cs", "l0", "slimming"})});
+  options.only({"mask-rate"}, {with("method", {"cs", "l0"})});
+  options.only({"gates-by"}, {with("method", {"l0"})});
+  options.only({"rounds"}, {with("method", in_rounds)});
+  options.only({"round-rate"}, {with("method", {"imp", "imp-continued"})});
+  options.only({"round-rate"}, {without("sparsity")});
+  options.only({"rewind"}, {with("method", {"cs", "imp", "lr-rewind", "weight-rewind"})});
+  options.only({"finetune-lr"}, {with("finetune")});
+  options.only({"gmp-begin", "gmp-end", "gmp-every"}, {with("method", {"gmp"})});
+  options.only({"include", "exclude", "with-last", "distribution", "pattern", "allow-empty"},
+               {without("method", {"slimming"})});
+  options.only({"distribution"}, {without("pattern")});
 }
 
 double SparsifyOptions::asked() const {

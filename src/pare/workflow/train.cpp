@@ -12,6 +12,7 @@
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
 #include "pare/core/options.h"
+#include "pare/data/augment.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"
 
@@ -29,6 +30,8 @@ void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
   options.field("log-every", log_every, "also log every so many steps (0: epochs only)");
   options.field("resume", resume, "insist on going on with an earlier run (going on is the default)");
   options.field("fresh", fresh, "forget an earlier run of the same command");
+  options.only({"patience"}, {with("validation")});
+  options.only({"log-every"}, {with("tensorboard"), with("log")});
 }
 
 DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
@@ -76,6 +79,7 @@ nlohmann::json definition_of(const Graph& graph, const Dataset& data, const Trai
   definition["model"] = fingerprint(graph);
   definition["data"] = fingerprint(data);
   definition["method"] = job.definition;
+  if (!data.files.empty() && parse_augment(options.train.augment).resized_crop) definition["crops"] = "full pictures";
   return definition;
 }
 
@@ -226,6 +230,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
   outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();
   outcome.graph.metadata["pare.std"] = nlohmann::json(data.std).dump();
   outcome.graph.metadata["pare.classes"] = json_text(data.classes);
+  if (!data.preprocess.empty()) outcome.graph.metadata["pare.preprocess"] = data.preprocess;
   return outcome;
 }
 

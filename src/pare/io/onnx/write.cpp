@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <onnx/onnx_pb.h>
 
+#include <cerrno>
+#include <cstring>
 #include <ostream>
 
 #include "pare/core/error.h"
@@ -142,7 +144,10 @@ WriteReport write_onnx(const Graph& graph, const std::filesystem::path& path, co
     add_tensors(lowered.graph, model);
   }
   write_file_atomically(path, [&](std::ostream& out) {
-    if (!model.SerializeToOstream(&out)) throw Error(ErrorKind::file, path.string(), "could not be written whole");
+    errno = 0;
+    if (!model.SerializeToOstream(&out))
+      throw Error(ErrorKind::file, path.string(), "could not be written whole: {}",
+                  errno != 0 ? std::strerror(errno) : "the message is too large");
   });
   return {.opset = lowered.opset, .raised_by = lowered.raised_by};
 }

@@ -269,6 +269,7 @@ const Dataset& Reproduction::data(const DataChoice& choice, const Graph& graph) 
   DataChoice copy = choice;
   if (copy.mean.empty()) copy.mean = stored_values(graph, "pare.mean");
   if (copy.std.empty()) copy.std = stored_values(graph, "pare.std");
+  if (copy.preprocess.empty()) copy.preprocess = stored_preprocess(graph);
   copy.describe(key);
   auto& entry = data_[json_text(key.json())];
   if (!entry) entry = std::make_unique<Dataset>(copy.load(graph));
