@@ -1,6 +1,6 @@
-// The compensations by name. A method finds a Merge for each group (compensate/merge.h), or fuses the dense graph into
-// the pruned one (fuse/compensate_by_transport.h), or makes the pruned graph anew from images
-// (compensate/reconstruct.h). One file each; the list is in compensate.cpp.
+// The compensations by name. A method finds a Merge for each group (compensate/merge.h) or for each reader of one
+// (compensate/readers.h), or fuses the dense graph into the pruned one (fuse/compensate_by_transport.h), or makes the
+// pruned graph anew from images (compensate/reconstruct.h). One file each; the list is in compensate.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -27,7 +27,7 @@ struct MergeProblem {
   const Graph& graph;
   const ChannelMap& map;
   const ChannelGroup& group;
-  std::vector<int64_t> kept;              // places in group.channels, rising; or rows of `filters`
+  std::vector<int64_t> kept;              // places in group.channels, rising; or rows of the reader's filters
   std::vector<int64_t> removed;           // the others
   const ReaderFilters* reader = nullptr;  // the channels as one reader sees them
   int64_t size() const { return static_cast<int64_t>(kept.size() + removed.size()); }
@@ -66,8 +66,8 @@ at::Tensor identity_merge(const MergeProblem& problem);
 // Why the reader at a slot has no place for an offset; empty when it has one.
 std::string offset_refusal(const Graph& graph, const Slot& slot);
 
-// The graph with `merges` (by index of group) folded into every reader's weight, all channels still there: those that
-// were taken over are read with weight 0. Only merges by reader; offsets are left out.
+// The graph with the copies among `merges` folded into every reader's weight, all channels still there: those that
+// were taken over are read with weight 0. Offsets are left out.
 Graph fold_copies(const Graph& graph, const ChannelMap& map, const std::map<size_t, Merge>& merges);
 
 // The graph without the removed channels, with `merges` (by index of group) folded into every reader.
