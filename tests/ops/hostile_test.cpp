@@ -88,6 +88,22 @@ TEST(EmptyExtents, OperatorsRefuseOrCompute) {
   }
 }
 
+// Attributes at the edge of 64 bits: an Error or a result, and no arithmetic beyond it (the sanitizers watch).
+TEST(HugeAttributes, AreRefusedOrHarmless) {
+  const int64_t huge = INT64_MAX;
+  const at::Tensor x = at::ones({2, 3}, at::kByte);
+  const at::Tensor scale = at::ones({1, 3});
+  const at::Tensor y = run("DequantizeLinear", {x, scale}, {{"axis", integer(0)}, {"block_size", integer(huge)}})[0];
+  EXPECT_TRUE(at::equal(y, at::ones({2, 3})));
+  for (const char* name : {"pads", "output_shape"})
+    EXPECT_NE(evaluation_error("ConvTranspose", {at::ones({1, 1, 2, 2}), at::ones({1, 1, 2, 2})},
+                               {{name, Ints(std::string(name) == "pads" ? 4 : 2, -huge)}}),
+              "")
+        << name;
+  const Tensors tiled{at::ones({3}), ints({huge})};
+  EXPECT_THROW(infer(make_node("Tile", tiled), tiled), Error);
+}
+
 // A window far wider than the channels costs no more than one over all of them.
 TEST(LocalResponse, WindowsBeyondTheChannels) {
   const at::Tensor x = distinct({1, 3, 2, 2});
@@ -232,6 +248,12 @@ TEST(Evaluate, NamesTheNodeWhoseResultIsTooLarge) {
   EXPECT_NE(range.find("needs"), std::string::npos) << range;
   const std::string filled = evaluation_error("ConstantOfShape", {ints({int64_t{1} << 40, int64_t{1} << 40})});
   EXPECT_NE(filled.find("1099511627776"), std::string::npos) << filled;
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    const at::Tensor sizes = ints({1, 1, 1 << 20, 1 << 20});
+    const std::string resize =
+        evaluation_error("Resize", {at::ones({1, 1, 2, 2}), {}, {}, sizes}, {{"mode", text(mode)}});
+    EXPECT_NE(resize.find("needs 4398.0 GB"), std::string::npos) << mode << ": " << resize;
+  }
   for (const char* mode : {"constant", "edge", "reflect", "wrap"}) {
     const std::string pad = evaluation_error("Pad", {at::ones({1024}), ints({0, 1 << 30})}, {{"mode", text(mode)}});
     EXPECT_NE(pad.find("needs"), std::string::npos) << mode << ": " << pad;

@@ -166,6 +166,10 @@ Transposed transposed_window(const Node& node, at::IntArrayRef x, at::IntArrayRe
       auto_pad == "NOTSET" && output_shape.empty() ? node.integers("pads", Shape(2 * n, 0)) : Shape(2 * n, 0);
   if (t.output_padding.size() != n || pads.size() != 2 * n || (!output_shape.empty() && output_shape.size() != n))
     throw Error(ErrorKind::format, describe(node), "pads, output_padding or output_shape do not fit {} axes", n);
+  for (const auto* list : {&pads, &output_shape})
+    for (const int64_t entry : *list)
+      if (entry < -INT32_MAX || entry > INT32_MAX)
+        throw Error(ErrorKind::format, describe(node), "pads or output_shape are {}", to_string(*list));
   Node plain = node;  // strides and dilations are checked as for Conv; its padding rules do not apply
   plain.attributes["auto_pad"] = std::string("NOTSET");
   plain.attributes["pads"] = Shape();

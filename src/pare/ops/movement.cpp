@@ -178,7 +178,9 @@ Tensors tile(const EvalContext& context) {
 std::vector<TensorType> infer_tile(const InferContext& context) {
   TensorType y = context.in(0);
   const auto list = repeats(context.node, context.integers(1), y.rank());
-  for (size_t i = 0; i < list.size(); ++i) y.dims[i] *= list[i];
+  for (size_t i = 0; i < list.size(); ++i)
+    if (__builtin_mul_overflow(y.dims[i], list[i], &y.dims[i]))
+      throw Error(ErrorKind::memory, describe(context.node), "repeats {} times, more than any memory", list[i]);
   return {y};
 }
 

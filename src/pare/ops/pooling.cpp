@@ -160,12 +160,13 @@ Tensor window_counts(const Window& window, bool include, const Tensor& like) {
     const auto& w = window[i];
     const int64_t low = include ? -w.begin : 0;
     const int64_t high = w.input + (include ? w.end : 0);
+    const auto taps_before = [&](int64_t end, int64_t first) {  // those of the window that lie before `end`
+      return std::clamp<int64_t>((end - first + w.dilation - 1) / w.dilation, 0, w.kernel);
+    };
     std::vector<double> line;
     for (int64_t place = 0; place < w.output; ++place) {
       const int64_t first = place * w.stride - w.begin;
-      int64_t count = 0;
-      for (int64_t tap = 0; tap < w.kernel; ++tap)
-        count += first + tap * w.dilation >= low && first + tap * w.dilation < high;
+      const int64_t count = taps_before(high, first) - taps_before(std::max(low, first), first);
       line.push_back(static_cast<double>(std::max<int64_t>(count, 1)));
     }
     Shape dims(window.size(), 1);

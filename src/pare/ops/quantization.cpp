@@ -29,9 +29,10 @@ Tensor spread(const Node& node, const Tensor& x, const Tensor& parameter) {
     return parameter.reshape(dims);
   }
   if (block < 0 || parameter.dim() != x.dim() || x.dim() == 0) throw misfit();
+  const int64_t length = std::min(block, std::max<int64_t>(x.size(axis), 1));
   for (int64_t i = 0; i < x.dim(); ++i)
-    if (parameter.size(i) != (i == axis ? (x.size(i) + block - 1) / block : x.size(i))) throw misfit();
-  return parameter.repeat_interleave(block, axis).narrow(axis, 0, x.size(axis));
+    if (parameter.size(i) != (i == axis ? (x.size(i) + length - 1) / length : x.size(i))) throw misfit();
+  return parameter.repeat_interleave(length, axis).narrow(axis, 0, x.size(axis));
 }
 
 Tensor saturated(const Tensor& y, at::ScalarType dtype) {

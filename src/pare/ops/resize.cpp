@@ -187,6 +187,9 @@ Tensors evaluate(const EvalContext& context) {
   const auto options = options_of(context.node);
   const auto plan = plan_of(context.node, x.sizes(), optional_input(context, 1), optional_input(context, 2),
                             optional_input(context, 3));
+  TensorType result{x.scalar_type(), {}};
+  for (const auto& axis : plan) result.dims.push_back(axis.output);
+  check_size(result, describe(context.node));  // before the places of every axis are listed
   const bool copies = options.mode == "nearest" && options.coordinates != "tf_crop_and_resize";
   const Tensor data = copies ? x : as_real(x);
   Tensor y = by_aten(options, plan, widened(data));
