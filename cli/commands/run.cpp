@@ -12,6 +12,7 @@
 #include "pare/exec/program.h"
 #include "pare/io/npy.h"
 #include "pare/io/onnx/tensor_pb.h"
+#include "pare/workflow/declared_run.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -45,8 +46,7 @@ class Run : public Command {
         random_ ? random_inputs(model.graph, 1, static_cast<uint64_t>(session.common.seed)) : read_inputs(model.graph);
     const auto files = output_files(model.graph, session.common.force);
     const at::NoGradGuard no_grad;
-    const Program program(model.graph);
-    const auto outputs = program.run(tensors).outputs;
+    const auto outputs = DeclaredRun(model.graph)(tensors);
     std::error_code failed;
     fs::create_directories(output_, failed);
     if (failed) throw Error(ErrorKind::file, output_, "cannot be made: {}", failed.message());

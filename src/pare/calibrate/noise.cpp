@@ -55,7 +55,10 @@ at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const N
 }
 
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options) {
-  std::vector<at::Tensor> inputs = random_inputs(graph, options.count, options.seed);
+  Graph open{.name = graph.name, .inputs = graph.inputs};  // as many as asked for, also where the batch is fixed
+  for (auto& input : open.inputs)
+    if (input.dims && !input.dims->empty()) input.dims->front() = {};
+  std::vector<at::Tensor> inputs = random_inputs(open, options.count, options.seed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     at::Tensor& input = inputs[i];
     if (input.dim() != 4 || !input.is_floating_point()) continue;
