@@ -10,6 +10,7 @@
 #include "output.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/passes/working_form.h"
 #include "pare/report/line_plot.h"
 #include "pare/workflow/distill.h"
 #include "pare/workflow/model.h"
@@ -96,7 +97,7 @@ class Prune : public Command {
     const Trainer trainer = trainer_with_feedback(session);
     const Dataset data = choice.load(graph);
     if (!distill_.any()) return trainer(graph, data, training_, {.kind = "prune"}).graph;
-    return distill({original, graph, distill_}, data, training_, trainer, {.kind = "prune"}).graph;
+    return distill({working_form(original), graph, distill_}, data, training_, trainer, {.kind = "prune"}).graph;
   }
 
   nlohmann::json prune_model(Session& session, const Model& model) {

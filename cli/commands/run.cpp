@@ -14,6 +14,7 @@
 #include "pare/io/npy.h"
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/workflow/data_options.h"
+#include "pare/workflow/declared_run.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -52,8 +53,7 @@ class Run : public Command {
                                  : read_inputs(session, model.graph);
     const auto files = output_.empty() ? std::vector<fs::path>{} : output_files(model.graph, session.common.force);
     const at::NoGradGuard no_grad;
-    const Program program(model.graph);
-    const auto outputs = program.run(tensors).outputs;
+    const auto outputs = DeclaredRun(model.graph)(tensors);
     if (!output_.empty()) make_directory(output_);
     Table table({"output", "type", "smallest", "mean", "largest", output_.empty() ? "" : "file"});
     auto list = nlohmann::json::array();

@@ -61,6 +61,28 @@ TEST(Prune, GlobalStepsRemoveAsManyChannels) {
   EXPECT_NEAR(static_cast<double>(left(3)), static_cast<double>(left(1)), 4);
 }
 
+// A layer whose channels are copies of two: selection over the whole network takes them, not a part of every layer.
+TEST(Prune, GlobalSubsetTakesWhatCanBeReconstructed) {
+  Graph graph = build("lenet-300-100");
+  for (const auto& node : graph.nodes) {
+    if (node.op != "Gemm" || graph.tensor(node.inputs[1]).size(0) != 100) continue;
+    for (const size_t i : {size_t{1}, size_t{2}}) {
+      const at::Tensor two = graph.tensor(node.inputs[i]).narrow(0, 0, 2);
+      graph.tensors[node.inputs[i]] = at::cat(std::vector<at::Tensor>(50, two));
+    }
+  }
+  PruneOptions options = plain();
+  options.channels = 0.2;
+  options.round_to = 1;
+  options.criterion = "subset";
+  options.scope = "global";
+  options.images = "white";
+  options.samples = 1000;  // fewer leave channels of the first layer dependent too
+  const auto kept = widths(graph, options, 1);
+  EXPECT_EQ(kept[0], 300);
+  EXPECT_EQ(kept[1], 20);  // all of the 80 that go
+}
+
 TEST(Prune, NothingInAllStepsIsAnError) {
   PruneOptions options = plain();
   options.channels = 0.5;

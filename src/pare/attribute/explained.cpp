@@ -10,6 +10,7 @@
 #include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
 #include "pare/passes/fold_batch_norm.h"
+#include "pare/passes/precision.h"
 
 namespace pare {
 
@@ -78,10 +79,10 @@ Graph explained_graph(const Graph& original, const std::vector<std::string>& obs
   if (original.inputs.size() != 1)
     throw Error(ErrorKind::shape, original.name, "has {} inputs, expected one that takes images",
                 original.inputs.size());
-  Graph graph = original;
+  Graph graph = widened(original);
   // Outputs are not folded away.
   for (const auto& name : observed)
-    graph.outputs.push_back({.name = find_value(original, name), .dtype = original.inputs[0].dtype});
+    graph.outputs.push_back({.name = find_value(original, name), .dtype = graph.inputs[0].dtype});
   graph = scores_only(fold_batch_norm(graph));
   const auto made = usage_of(graph).producer;
   for (const auto& name : observed)

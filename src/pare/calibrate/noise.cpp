@@ -70,7 +70,10 @@ void check_integers_known(const Graph& graph) {
 
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options) {
   check_integers_known(graph);
-  std::vector<at::Tensor> inputs = random_inputs(graph, options.count, options.seed);
+  Graph open{.name = graph.name, .inputs = graph.inputs};  // as many as asked for, also where the batch is fixed
+  for (auto& input : open.inputs)
+    if (input.dims && !input.dims->empty()) input.dims->front() = {};
+  std::vector<at::Tensor> inputs = random_inputs(open, options.count, options.seed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     at::Tensor& input = inputs[i];
     if (const auto limit = index_limit(graph, graph.inputs[i].name); limit && !input.is_floating_point()) {

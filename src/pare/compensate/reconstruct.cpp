@@ -10,6 +10,7 @@
 #include "pare/analysis/layers.h"
 #include "pare/calibrate/moments.h"
 #include "pare/calibrate/ridge.h"
+#include "pare/compensate/node_by_node.h"
 #include "pare/compensate/patches.h"
 #include "pare/core/error.h"
 
@@ -19,16 +20,6 @@ namespace {
 
 constexpr int64_t kPatchElements = 1 << 24;  // unfolded at once at the most
 constexpr int64_t kRowsPerUnknown = 100;     // neighbouring places tell much the same: more are not used
-
-std::vector<at::Tensor> evaluate_node(const Graph& graph, const Node& node, const TensorMap& values) {
-  std::vector<at::Tensor> inputs(node.inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!node.has_input(i)) continue;
-    const auto found = values.find(node.inputs[i]);
-    inputs[i] = found != values.end() ? found->second : graph.tensor(node.inputs[i]);
-  }
-  return evaluate(require_op(node), {.node = node, .inputs = inputs});
-}
 
 at::Tensor slice(const at::Tensor& x, int64_t axis, const at::Tensor& index) {
   return index.numel() == x.size(axis) ? x : x.index_select(axis, index);
@@ -49,7 +40,8 @@ class Reconstruction {
     for (const auto& output : original.outputs) last_reader_[output.name] = original.nodes.size();
   }
 
-  Graph run(const std::vector<at::Tensor>& inputs) {
+  Graph run(const std::vector<at::Tensor>& given) {
+    const std::vector<at::Tensor> inputs = in_whole_batches(original_, given, batches_);
     for (size_t i = 0; i < inputs.size(); ++i)
       before_[original_.inputs[i].name] = after_[original_.inputs[i].name] = inputs[i];
     for (size_t n = 0; n < pruned_.nodes.size(); ++n) {  // a layer may get a node behind it on the way
@@ -64,13 +56,13 @@ class Reconstruction {
     const auto made = usage_.producer.find(pruned_.nodes[n].outputs.front());
     const Node* twin = made == usage_.producer.end() ? nullptr : &original_.nodes[made->second];
     if (twin != nullptr && !before_.contains(twin->outputs.front()))
-      keep(before_, *twin, evaluate_node(original_, *twin, before_));
+      keep(before_, *twin, evaluate_node(original_, *twin, before_, batches_));
     if (twin != nullptr && unchanged(pruned_.nodes[n], *twin)) {
       for (const auto& output : twin->outputs)
         if (!output.empty()) after_[output] = before_[output];
     } else {
       if (twin != nullptr && twin->op == pruned_.nodes[n].op) refit(n, made->second);
-      keep(after_, pruned_.nodes[n], evaluate_node(pruned_, pruned_.nodes[n], after_));
+      keep(after_, pruned_.nodes[n], evaluate_node(pruned_, pruned_.nodes[n], after_, batches_));
     }
     if (twin == nullptr) return;
     for (const auto& input : twin->inputs) {
@@ -350,6 +342,7 @@ class Reconstruction {
   const ReconstructOptions& options_;
   ReconstructReport& report_;
   Usage usage_;                                // of the original
+  int64_t batches_ = 1;                        // of a graph that fixes how many images one has
   std::map<std::string, size_t> last_reader_;  // of each value, by node of the original
   TensorMap before_;                           // values of the original that are still needed
   TensorMap after_;                            // and of the pruned network; the same tensors where nothing changed

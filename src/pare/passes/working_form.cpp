@@ -10,8 +10,4 @@ Graph working_form(const Graph& graph) {
   return open_batch(wide).value_or(wide);
 }
 
-Graph as_in_file(Graph result, const Graph& original) {
-  return close_batch(narrowed_like(std::move(result), original), original);
-}
-
 }  // namespace pare

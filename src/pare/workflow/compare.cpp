@@ -9,6 +9,7 @@
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/io/onnx/tensor_pb.h"
+#include "pare/workflow/declared_run.h"
 
 namespace pare {
 
@@ -39,9 +40,9 @@ Difference compare_tensors(const std::string& name, const at::Tensor& found, con
 namespace {
 
 // Outputs on inputs that another model took; a model that cannot take them is not the same.
-std::vector<at::Tensor> run_likewise(const Program& program, const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> run_likewise(const DeclaredRun& program, const std::vector<at::Tensor>& inputs) {
   try {
-    return program.run(inputs).outputs;
+    return program(inputs);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::shape) throw;
     throw Error(ErrorKind::verification, program.graph().name, "does not take the inputs of the other model: {}",
@@ -58,11 +59,11 @@ std::vector<Difference> compare_models(const Graph& a, const Graph& b,
   if (a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size())
     throw Error(ErrorKind::verification, b.name, "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(),
                 b.inputs.size(), a.outputs.size(), b.outputs.size());
-  const Program first(a);
-  const Program second(b);
+  const DeclaredRun first(a);
+  const DeclaredRun second(b);
   std::vector<Difference> worst(a.outputs.size());
   for (const auto& inputs : samples) {
-    const auto expected = first.run(inputs).outputs;
+    const auto expected = first(inputs);
     const auto found = run_likewise(second, inputs);
     for (size_t i = 0; i < worst.size(); ++i) {
       const Difference now = compare_tensors(a.outputs[i].name, found[i], expected[i], tolerance);

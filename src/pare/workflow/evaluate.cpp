@@ -19,6 +19,7 @@
 #include "pare/data/loader.h"
 #include "pare/exec/program.h"
 #include "pare/passes/for_inference.h"
+#include "pare/passes/working_form.h"
 #include "pare/workflow/data_options.h"
 
 namespace pare {
@@ -283,7 +284,7 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
   for (const auto& model : models) {
     check_images(model, data);
     check_class_order(model, data);
-    programs.emplace_back(for_inference(scores_only(model)));
+    programs.emplace_back(for_inference(working_form(scores_only(model))));
   }
   const int64_t piece = piece_size(models, options.batch);
   return PieceRunner(programs, data, options, piece).run(std::max(1, at::get_num_threads()));

@@ -9,6 +9,9 @@
 #include "pare/core/file.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/passes/open_batch.h"
+#include "pare/passes/precision.h"
+#include "pare/passes/working_form.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare {
@@ -37,21 +40,26 @@ std::vector<at::Tensor> training_samples(const FuseRunOptions& options, const Gr
 FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options) {
   FuseRun run;
   if (models.empty()) throw Error(ErrorKind::usage, "models", "there are none");
-  const auto all_samples = training_samples(options, models.front());
+  std::vector<Graph> working;
+  for (const auto& model : models) working.push_back(working_form(model));
+  const auto all_samples = training_samples(options, working.front());
   const auto samples = own_part(all_samples, *options.fuse.ranks);
   run.samples = all_samples.empty() ? 0 : all_samples.front().size(0);
   const auto start = std::chrono::steady_clock::now();
-  run.result = fuse(models, options.fuse, samples);
+  run.result = fuse(working, options.fuse, samples);
+  const Graph& reference = models[static_cast<size_t>(options.fuse.reference)];
+  const Graph opened = narrowed_like(std::move(run.result.fused), reference);
+  run.result.fused = close_batch(opened, reference);
   run.fuse_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options.data.data.empty() || !options.fuse.ranks->main()) return run;
 
   const Dataset data = options.data.load(models.front());
   run.split = data.split;
-  const Evaluation parents = evaluate(models, data, {.ensemble = true, .progress = options.progress});
+  const Evaluation parents = evaluate(working, data, {.ensemble = true, .progress = options.progress});
   for (size_t m = 0; m < models.size(); ++m) run.models.push_back(metrics_of(parents, m));
   run.ensemble = metrics_of(parents, models.size());
   std::vector<Graph> results = run.result.aligned;
-  results.push_back(run.result.fused);
+  results.push_back(opened);
   const Evaluation fused = evaluate(results, data, {.progress = options.progress});
   for (size_t m = 0; m + 1 < results.size(); ++m) run.aligned.push_back(metrics_of(fused, m));
   run.fused = metrics_of(fused, results.size() - 1);

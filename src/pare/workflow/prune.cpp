@@ -8,7 +8,10 @@
 
 #include "pare/compensate/empty.h"
 #include "pare/core/error.h"
+#include "pare/passes/open_batch.h"
 #include "pare/passes/pipeline.h"
+#include "pare/passes/precision.h"
+#include "pare/passes/working_form.h"
 #include "pare/prune/criteria.h"
 #include "pare/prune/subset.h"
 #include "pare/workflow/evaluate.h"
@@ -88,6 +91,7 @@ BudgetOptions PruneOptions::budget() const {
   budget.skip = skip;
   budget.round_to = round_to;
   budget.floor = floor;
+  budget.comparable = criterion == "subset";
   budget.inner_only = inner_only;
   return budget;
 }
@@ -298,15 +302,17 @@ PruneResult prune(const Graph& graph, const PruneOptions& options) {
   check_numbers(graph);
   BudgetOptions budget = options.budget();
   const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
-  if (steps > 1) budget.whole = whole_network(graph, analyze_channels(graph), budget.budget);
+  const Graph working = working_form(graph);
+  if (steps > 1) budget.whole = whole_network(working, analyze_channels(working), budget.budget);
   Pruner pruner(options);
   const std::optional<Dataset> data =
       options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
   const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
-  const Measured before = measured(graph, where, options, "measuring the original");
+  Measured before = measured(working, where, options, "measuring the original");
+  before.cost = cost_of(graph);
   if (where != nullptr) check_chance(before, *where, options, pruner.result().notes);
   const auto method_start = Clock::now();
-  Graph pruned = graph;
+  Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {
     budget.part = static_cast<double>(step) / static_cast<double>(steps);
     pruned = options.empty ? pruner.remove_empty(pruned) : pruner.cut(pruned, budget);
@@ -316,8 +322,10 @@ PruneResult prune(const Graph& graph, const PruneOptions& options) {
   PruneResult result = std::move(pruner.result());
   result.method_seconds = since(method_start) - result.image_seconds;
   result.before = before;
+  pruned = narrowed_like(std::move(pruned), graph);
   result.after = measured(pruned, where, options, "measuring the pruned model");
-  result.graph = std::move(pruned);
+  result.graph = close_batch(std::move(pruned), graph);
+  result.after.cost = cost_of(result.graph);
   result.seconds = since(start);
   if (options.max_drop >= 0 && options.ranks->main()) {
     const auto& [name, had] = result.before.metrics.front();
@@ -356,10 +364,11 @@ Scan scan(const Graph& graph, const PruneOptions& options) {
   own.channels = 0.5;
   own.params = own.macs = -1;
   Scan result;
-  const ChannelMap map = analyze_channels(graph);
-  const std::vector<std::string> reasons = not_asked_for(graph, map, options);
+  const Graph working = working_form(graph);
+  const ChannelMap map = analyze_channels(working);
+  const std::vector<std::string> reasons = not_asked_for(working, map, options);
   const Dataset data = options.data.load(graph);
-  result.before = metrics_of(evaluate({graph}, data), 0).front().second;
+  result.before = metrics_of(evaluate({working}, data), 0).front().second;
   // One group at a time; the images are made once.
   Pruner pruner(own);
   int64_t done = 0;
@@ -373,7 +382,7 @@ Scan scan(const Graph& graph, const PruneOptions& options) {
       try {
         pruner.result().groups.clear();
         budget.layers = {group.name};
-        const Graph cut = pruner.cut(graph, budget);
+        const Graph cut = pruner.cut(working, budget);
         curve.ratios.push_back(budget.ratio);
         curve.top1.push_back(metrics_of(evaluate({cut}, data), 0).front().second);
       } catch (const Error& error) {
