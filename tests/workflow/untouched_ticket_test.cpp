@@ -1,6 +1,7 @@
 // An untouched ticket is the dense run: with a mask of ones, from any epoch to which it goes back, every method trains
 // to the weights of the plain dense run, bit for bit. Over random small networks, data, schedules and optimisers.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -145,8 +146,9 @@ TEST_F(UntouchedTicket, OfAReplayedScheduleIsThePlainReplay) {
       expected = plain_run(expected, setting.data, setting.training, continued ? 0 : setting.rewind);
       ASSERT_TRUE(same_weights(expected, round.graph)) << "seed " << seed << " " << round.name;
     }
-    if (!continued && setting.rewind == setting.training.train.epochs)
+    if (!continued && setting.rewind == setting.training.train.epochs) {
       ASSERT_TRUE(same_weights(dense, rounds.back().graph)) << "seed " << seed;
+    }
     fs::remove_all(runs_);
   }
 }

@@ -1,8 +1,10 @@
 // N:M sparsity: of every M neighbouring inputs of an output at most N are kept. Neighbours lie along the axis that the
 // layer sums over, which is not the same for every operator:
 //
-//   Conv [out, in/g, …] and Gemm with transB [out, in]: 1       Gemm [in, out], MatMul […, in, out]: the one before the
-//   last ConvTranspose [in, out/g, …]: 0, each of its g groups apart     MatMul from the left [out, in]: the last
+//   Conv [out, in/g, …], Gemm with transB [out, in]   1
+//   ConvTranspose [in, out/g, …]                      0, each of its g groups apart
+//   Gemm [in, out], MatMul […, in, out]               the last but one
+//   MatMul from the left […, out, in]                 the last
 //
 // Inputs that fill no group of M stay, and so does a tensor that two layers read along different axes.
 #pragma once

@@ -151,7 +151,7 @@ void continued_rows(Reproduction& table) {
       plan.seed = seed;
       SparsifyOptions options;
       options.method = "imp-continued";
-      options.rounds = table.at_scale<int64_t>(3, 10, 20);
+      options.rounds = table.at_scale<int64_t>(3, 14, 20);
       options.training = table.training(plan);
       const DatasetParts parts = hold_out(data, kValidation, options.training.train.seed);
       const SparsifyResult result =
@@ -178,7 +178,7 @@ void continued_rows(Reproduction& table) {
 void reproduce_ticket_search(Reproduction& table) {
   TicketOptions options;
   options.search.method = "imp";
-  options.search.rounds = table.at_scale<int64_t>(3, 10, 20);
+  options.search.rounds = table.at_scale<int64_t>(3, 14, 20);
   search_rows(table, "iterative magnitude pruning", options);
   options.search.method = "cs";
   options.search.rounds = table.at_scale<int64_t>(1, 1, 5);
