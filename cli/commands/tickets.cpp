@@ -143,7 +143,9 @@ class Tickets : public Command {
     std::vector<std::string> arguments;
     for (std::string word; std::getline(in, word, '\0');) {
       if (word == "--json" || word == "--quiet" || word == "-q" || word == "--verbose" || word == "-v") continue;
-      arguments.push_back(word);
+      const bool of_collector = word.starts_with("--processes") || word.starts_with("--transfer");
+      if (of_collector && word.find('=') == std::string::npos) std::getline(in, word, '\0');  // its value
+      if (!of_collector) arguments.push_back(word);
     }
     return arguments;
   }

@@ -63,14 +63,9 @@ void check_classes(const Graph& graph, const Dataset& data) {
 
 void check_score_count(const std::string& value, int64_t scores, const Dataset& data) {
   const auto classes = static_cast<int64_t>(data.classes.size());
-  // The labels of a known data set are places among the scores; directories are only names.
-  const bool by_place = !data.multi_label() && data.name != "folder";
-  if (by_place ? scores >= classes : scores == classes) return;
-  throw Error(ErrorKind::shape, value, "the model gives {} scores for an image, {} has {} classes{}", scores, data.name,
-              classes,
-              data.name == "folder" ? ": name all classes in the order of the scores, one a line, in a file "
-                                      "classes.txt beside the directories or by --class-map"
-                                    : "");
+  if (data.multi_label() ? scores != classes : scores < classes)
+    throw Error(ErrorKind::shape, value, "the model gives {} scores for an image, {} has {} classes", scores, data.name,
+                classes);
 }
 
 std::vector<std::string> normalization_notes(const Graph& model, const std::vector<double>& mean,
@@ -100,6 +95,12 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
     throw Error(ErrorKind::shape, program.graph().outputs.at(0).name, "gives {} for {} images of {} classes",
                 to_string(logits.sizes()), images.size(0), classes);
   check_score_count(program.graph().outputs[0].name, logits.size(1), data);
+  // The labels of a known data set are places among the scores; directories are only names, unless it learned them.
+  if (data.name == "folder" && logits.size(1) > classes && stored_classes(program.graph()) != data.classes)
+    throw Error(ErrorKind::shape, program.graph().outputs[0].name,
+                "the model gives {} scores for an image, the folder has {} classes: name all classes in the order of "
+                "the scores, one a line, in a file classes.txt beside the directories or by --class-map",
+                logits.size(1), classes);
   return logits;
 }
 

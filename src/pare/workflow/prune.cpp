@@ -246,12 +246,13 @@ Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& o
 
 namespace {
 
-// No more than two standard errors above guessing: something between data and network does not fit.
+// No more than two standard errors above guessing, of few images not half way to all: something between data and network
+// does not fit.
 bool at_chance(const Measured& before, const Dataset& data) {
   if (before.metrics.empty() || data.multi_label()) return false;
   const double chance = 1 / static_cast<double>(data.classes.size());
   const double error = std::sqrt(chance * (1 - chance) / static_cast<double>(data.size()));
-  return !(before.metrics.front().second > chance + 2 * error);
+  return !(before.metrics.front().second > std::min(chance + 2 * error, (1 + chance) / 2));
 }
 
 void check_chance(const Measured& before, const Dataset& data, const PruneOptions& options,

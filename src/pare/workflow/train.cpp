@@ -222,7 +222,10 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                        },
                    .stop = job.stop};
   if (parts.held_out.images.defined())
-    hooks.validate = [&](const Graph& now) { return metrics_of(evaluate({now}, parts.held_out), 0).front().second; };
+    hooks.validate = [&](Graph now) {
+      now.metadata["pare.classes"] = json_text(data.classes);
+      return metrics_of(evaluate({now}, parts.held_out), 0).front().second;
+    };
   TrainResult result = train(graph, parts.rest, options.train, hooks, from ? &*from : job.start);
   ranks.barrier();  // the files of rank 0 are there
   outcome.graph = std::move(job.keep_last ? result.last : result.best);
