@@ -13,7 +13,7 @@ TEST(Progress, StaysWithinALine) {
   }
   EXPECT_EQ(progress_line("training", 1, 2, "", 3, 80), "training [###############...............] 1/2  3 s left");
   EXPECT_EQ(progress_line("training", 123, 456, note, 9, 80),
-            "training 123/456  epoch 12/30  loss 0.1234  12345 images/s  9 s left");
+            "training [##......] 123/456  epoch 12/30  loss 0.1234  12345 images/s  9 s left");
 }
 
 }  // namespace
