@@ -107,5 +107,16 @@ TEST_F(Bombs, LabelsOfWhatGrowsAreFrozen) {
   }
 }
 
+// A batch norm with fewer parameters than channels cannot run; its channels stay, and nothing is sliced beyond its end.
+TEST(WrongParameters, FreezeTheirChannels) {
+  TestGraph g;
+  const auto x = g.conv(g.input("x", {1, 3, 4, 4}), 3, 8);
+  const Graph graph = g.finish(g.conv(g.batch_norm(x, 1), 8, 2));
+  const ChannelMap map = analyze_channels(graph);
+  ASSERT_FALSE(map.groups.empty());
+  EXPECT_FALSE(map.groups[0].prunable());
+  EXPECT_NE(map.groups[0].reason.find("no place for 8 channels"), std::string::npos) << map.groups[0].reason;
+}
+
 }  // namespace
 }  // namespace pare
