@@ -2,6 +2,7 @@
 // to the weights of the plain dense run, bit for bit. Over random small networks, data, schedules and optimisers.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

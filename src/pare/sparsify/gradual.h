@@ -2,7 +2,7 @@
 //
 //   s_t = s_f − s_f · (1 − (t − t0) / (n dt))³         t = t0, t0 + dt, …, t0 + n dt
 //
-// over the part [begin, end] of the run. A window shorter than dt is one dt of its own length, so that the last mask
+// over the part [begin, end] of the run. Where the window is shorter than dt, dt is the window, so that the last mask
 // has the sparsity s_f however short the run is. Removed weights are set to zero and the optimiser forgets them, so
 // that they do not come back.
 #pragma once

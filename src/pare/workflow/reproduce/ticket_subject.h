@@ -1,6 +1,8 @@
 // What the tables of sparsification and of the ticket search share: networks, and how something is chosen and measured.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <string>
 #include <vector>
