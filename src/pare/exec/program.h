@@ -41,7 +41,8 @@ class Program {
   Program(const Program&) = delete;  // steps point into the graph
   Program& operator=(const Program&) = delete;
 
-  // `inputs` in the order of graph.inputs. Gradients are recorded as ATen's grad mode says.
+  // `inputs` in the order of graph.inputs; where the file fixes the batch, other numbers of images run a batch at a
+  // time (exec/fixed_batch.h), but not in training. Gradients are recorded as ATen's grad mode says.
   RunResult run(std::span<const at::Tensor> inputs, const RunOptions& options = {}) const;
 
   const Graph& graph() const { return graph_; }
