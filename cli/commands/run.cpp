@@ -76,7 +76,7 @@ class Run : public Command {
       }
       list.push_back(std::move(entry));
     }
-    session.print("{}{}", table.text(), tops);
+    session.print("{}{}", table.text(), Lines{tops});
     return {{"outputs", list}};
   }
 
@@ -104,7 +104,7 @@ class Run : public Command {
     for (const auto& entry : top)
       table.add({std::to_string(entry["class"].get<int64_t>()), fmt::format("{:.6g}", entry["score"].get<double>()),
                  entry.value("name", "")});
-    return table.text();
+    return table.text().text;
   }
 
   // One for each output, none of them there already unless `force`.

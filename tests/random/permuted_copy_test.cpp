@@ -11,21 +11,12 @@
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/fuse/fuse.h"
+#include "random/outputs.h"
 #include "random/random_graph.h"
 #include "random/random_order.h"
 
 namespace pare {
 namespace {
-
-using Outputs = std::vector<at::Tensor>;
-
-void expect_near(const Outputs& found, const Outputs& expected, double tolerance, const std::string& what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double scale = std::max(1.0, expected[i].abs().max().item<double>());
-    EXPECT_LE((found[i] - expected[i]).abs().max().item<double>(), tolerance * scale) << what;
-  }
-}
 
 // Why channels may not be exchanged. Anything else is a channel that nobody thought of.
 bool is_known(const std::string& reason) {

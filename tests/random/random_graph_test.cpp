@@ -5,6 +5,7 @@
 //   well
 //                        (tests/peers/random_graphs.sh)
 #include "random/random_graph.h"
+#include "random/outputs.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -27,17 +28,6 @@ namespace {
 uint64_t number(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-using Outputs = std::vector<at::Tensor>;
-
-void expect_near(const Outputs& found, const Outputs& expected, double tolerance, const std::string& what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    ASSERT_EQ(found[i].sizes(), expected[i].sizes()) << what;
-    const double scale = std::max(1.0, expected[i].abs().max().item<double>());
-    EXPECT_LE((found[i] - expected[i]).abs().max().item<double>(), tolerance * scale) << what;
-  }
 }
 
 // How far rounding of the input alone moves the outputs: where that is much, no two programs need agree.

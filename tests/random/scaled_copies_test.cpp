@@ -3,6 +3,7 @@
 //   PARE_FULL          2,000 graphs instead of 200
 //   PARE_RANDOM_SEED   the first seed (1)
 #include "random/scaled_copies.h"
+#include "random/outputs.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -17,8 +18,6 @@
 
 namespace pare {
 namespace {
-
-using Outputs = std::vector<at::Tensor>;
 
 double error_of(const Graph& graph, const Outputs& inputs, const Outputs& expected) {
   const Outputs found = forward(graph, inputs).outputs;

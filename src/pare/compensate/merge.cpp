@@ -11,6 +11,8 @@
 
 namespace pare {
 
+at::Tensor index_of(const std::vector<int64_t>& places) { return at::tensor(places, at::kLong); }
+
 MergeProblem merge_problem(const Graph& graph, const ChannelMap& map, const ChannelGroup& group,
                            const std::set<ChannelId>& removed) {
   MergeProblem problem{graph, map, group, {}, {}};
@@ -32,8 +34,6 @@ at::Tensor identity_merge(const MergeProblem& problem) {
 }
 
 namespace {
-
-at::Tensor list(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); }
 
 // Where a slot has the channels of a group: places[j][i] is the place of channel i's j-th occurrence, −1 for none.
 std::vector<std::vector<int64_t>> occurrences(const Slot& slot, const ChannelGroup& group) {
@@ -75,10 +75,10 @@ at::Tensor fold_rows(const at::Tensor& Z, const at::Tensor& rows) {
     }
   }
   if (std::find(own.begin(), own.end(), -1) != own.end()) return product();
-  at::Tensor result = rows.index_select(0, list(own));
+  at::Tensor result = rows.index_select(0, index_of(own));
   if (added.empty()) return result;
   const at::Tensor factor = at::tensor(scale, at::kDouble).to(rows.scalar_type()).unsqueeze(1);
-  return result.index_add_(0, list(to), rows.index_select(0, list(added)) * factor);
+  return result.index_add_(0, index_of(to), rows.index_select(0, index_of(added)) * factor);
 }
 
 // The group of a transposed convolution that a place of its input axis belongs to; 0 for other readers.
@@ -107,8 +107,8 @@ std::vector<ReaderMerge> for_every_occurrence(const Graph& graph, const ChannelM
       part.kept.push_back(static_cast<int64_t>(i));
       columns.push_back(kept - problem.kept.begin());
     }
-    part.Z = merge.Z.index_select(0, list(rows)).index_select(1, list(columns));
-    if (merge.c.defined()) part.c = merge.c.index_select(0, list(rows));
+    part.Z = merge.Z.index_select(0, index_of(rows)).index_select(1, index_of(columns));
+    if (merge.c.defined()) part.c = merge.c.index_select(0, index_of(rows));
     result.push_back(std::move(part));
   }
   return result;
@@ -162,13 +162,13 @@ class MergeFold {
     const at::Tensor folded = whole.clone(at::MemoryFormat::Contiguous);
     for (const ReaderMerge& part : parts) {
       const at::Tensor weight = part_of(whole, slot, part.part);
-      const at::Tensor present = weight.index_select(0, list(part.places)).flatten(1);
+      const at::Tensor present = weight.index_select(0, index_of(part.places)).flatten(1);
       std::vector<int64_t> to;
       for (const int64_t row : part.kept) to.push_back(part.places[static_cast<size_t>(row)]);
       auto dims = weight.sizes().vec();
       dims[0] = static_cast<int64_t>(to.size());
       if (!to.empty())
-        part_of(folded, slot, part.part).index_copy_(0, list(to), fold_rows(part.Z, present).reshape(dims));
+        part_of(folded, slot, part.part).index_copy_(0, index_of(to), fold_rows(part.Z, present).reshape(dims));
       if (part.c.defined()) note_offset(slot, part, weight, at::mv(present.t().to(at::kDouble), part.c));
     }
     replace_constant(result_, slot.node, slot.input, folded.movedim(0, slot.axis).contiguous());
@@ -199,7 +199,7 @@ class MergeFold {
             slot.ids[static_cast<size_t>(i) % slot.ids.size()];  // of a ConvTranspose: those of one group
         if (id == kUnlabelled || !removed.contains(ChannelId{id})) kept.push_back(i);
       }
-      return list(kept);
+      return index_of(kept);
     }
     return at::arange(outputs);
   }
@@ -218,7 +218,7 @@ class MergeFold {
       const at::Tensor rows = old.to(at::kDouble).movedim(slot.axis, 0);
       auto dims = rows.sizes().vec();
       dims[0] = merge.filters.size(0);
-      const at::Tensor fresh = rows.index_copy(0, list(problem.kept), merge.filters.reshape(dims));
+      const at::Tensor fresh = rows.index_copy(0, index_of(problem.kept), merge.filters.reshape(dims));
       replace_constant(result_, slot.node, slot.input, fresh.movedim(0, slot.axis).contiguous().to(old.scalar_type()));
     }
   }

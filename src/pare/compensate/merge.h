@@ -57,6 +57,9 @@ struct Merge {
   std::vector<ReaderMerge> readers;  // where readers differ
 };
 
+// Places as ATen takes an index.
+at::Tensor index_of(const std::vector<int64_t>& places);
+
 MergeProblem merge_problem(const Graph& graph, const ChannelMap& map, const ChannelGroup& group,
                            const std::set<ChannelId>& removed);
 

@@ -15,8 +15,6 @@ namespace pare {
 
 namespace {
 
-at::Tensor list(const std::vector<int64_t>& values) { return at::tensor(values, at::kLong); }
-
 // Equal up to rounding, as directions without a sign; one that is not a number may be anything.
 bool same_angle(double a, double b) {
   const double apart = std::abs(a - b);
@@ -110,12 +108,12 @@ void ReaderMerging::apply_method(const ChannelGroup& group, const Part& part, co
   const at::Tensor ones = at::ones({problem.size()}, at::kDouble);
   const at::Tensor scale = reader.scale.defined() ? reader.scale : ones;
   const at::Tensor shift = reader.shift.defined() ? reader.shift : at::zeros_like(ones);
-  const at::Tensor at_kept = scale.index_select(0, list(problem.kept));
+  const at::Tensor at_kept = scale.index_select(0, index_of(problem.kept));
   // v = scale·a + shift with a ≈ Z a_kept + c.
   const at::Tensor inverse = at::where(at_kept == 0, at_kept, 1 / at_kept);
   const at::Tensor Z = merge.Z * scale.unsqueeze(1) * inverse.unsqueeze(0);
   const at::Tensor c = (merge.c.defined() ? scale * merge.c : at::zeros_like(ones)) + shift -
-                       at::mv(Z, shift.index_select(0, list(problem.kept)));
+                       at::mv(Z, shift.index_select(0, index_of(problem.kept)));
   for (const int64_t i : problem.removed) {
     if (!merge.Z[i].any().item<bool>() && !(merge.c.defined() && merge.c[i].item<double>() != 0)) continue;
     const int64_t row = rows[static_cast<size_t>(i)];
@@ -160,7 +158,7 @@ void ReaderMerging::take(const Part& part, const Solved& solved, Merge& merge, O
   if (solved.c.any().item<bool>()) {
     reader.c = solved.c;
     if (const std::string refusal = offset_refusal(graph_, slot); !refusal.empty()) outcome.refusals.insert(refusal);
-    const bool copied = !solved.copies.empty() && solved.c.index_select(0, list(solved.copies)).any().item<bool>();
+    const bool copied = !solved.copies.empty() && solved.c.index_select(0, index_of(solved.copies)).any().item<bool>();
     if (copied && pads_with_zeros(node))
       outcome.refusals.insert(fmt::format("{} pads with zeros: an offset is exact inside only", describe(node)));
   }
