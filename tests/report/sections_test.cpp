@@ -163,7 +163,7 @@ TEST(Pictures, TakeNoMoreThanIsLeftOfThePage) {
   for (int i = 0; i < 4; ++i) explain["result"]["explanations"].push_back({{"image", "i"}, {"file", "map.png"}});
   const auto page_beside = [&](size_t bytes) {
     explain["command_line"] = std::string(bytes, 'x');
-    return html_page(record_with(explain));
+    return html_page({{scratch / "record.json", explain}});
   };
   const std::string small = page_beside(10);
   EXPECT_EQ(times_in(small, "<img"), 4U);

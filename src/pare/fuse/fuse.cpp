@@ -177,6 +177,14 @@ Choices method_names() {
   return names;
 }
 
+// The methods that look at an option.
+Choices methods_with(const std::string& option) {
+  Choices names;
+  for (const Method& method : kMethodList)
+    if (method.options.contains(option)) names.push_back(method.name);
+  return names;
+}
+
 const Choices kMethods = method_names();
 const Choices kAlignments = {"weights", "activations"};
 const Choices kSolvers = {"emd", "sinkhorn"};
@@ -249,9 +257,8 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.field("rho", rho, "ridge of the regression (0: 0.03 on samples, 0.1 on noise)");
   options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
   options.field("reference", reference, "index of the model that the others are aligned to");
-  options.only({"solver"}, {with("method", {"ot", "rebasin", "merge-many"})});
-  options.only({"align", "importance"}, {without("method", {"average", "barycentre"})});
-  options.only({"ground", "scaling"}, {without("method", {"average"})});
+  for (const char* name : {"align", "solver", "ground", "importance", "scaling"})
+    options.only({name}, {with("method", methods_with(name))});
   options.only({"regularization"}, {with("solver", {"sinkhorn"})});
   options.only({"rho", "inputs"}, {with("repair", {"regression"})});
 }

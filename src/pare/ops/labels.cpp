@@ -149,7 +149,7 @@ void LabelContext::set(size_t out, const at::Tensor& ids) {
 
 void LabelContext::slot(size_t input, int64_t axis, const std::vector<int64_t>& ids, SlotRole role, int64_t parts) {
   const Shape& dims = inputs[input].dims;
-  if (axis < 0 || axis >= std::ssize(dims) || dims[static_cast<size_t>(axis)] != std::ssize(ids))
+  if (axis < 0 || axis >= std::ssize(dims) || parts * dims[static_cast<size_t>(axis)] != std::ssize(ids))
     throw Error(ErrorKind::shape, describe(node), "input {} is {}, which has no place for {} channels along axis {}",
                 input, to_string(dims), ids.size(), axis);
   slots_.push_back({node.inputs[input], axis, ids, role, index_, input, parts, {}});
