@@ -26,6 +26,21 @@ int64_t count_in(const at::Tensor& ids, ChannelId channel) {
   return ids.eq(static_cast<int64_t>(channel)).sum().item<int64_t>();
 }
 
+// Does a node pick some of the places that a channel has in what it reads? A Slice of a Concat may then take the one
+// channel from its first operand and the other from its second: they arrive by different paths.
+bool picks_places(const Graph& graph, const ChannelMap& map, ChannelId channel) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    const auto read = node.inputs.empty() ? map.values.end() : map.values.find(node.inputs[0]);
+    if (read == map.values.end() || (node.op != "Slice" && node.op != "Split" && node.op != "Gather")) return false;
+    const int64_t places = count_in(read->second, channel);
+    return std::any_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& output) {
+      const auto made = map.values.find(output);
+      const int64_t left = made == map.values.end() ? 0 : count_in(made->second, channel);
+      return left > 0 && left < places;
+    });
+  });
+}
+
 // In every value there are as many places of the one as of the other, and all that a layer makes where it makes several
 // for one channel: no Split, Slice or Gather parts them.
 bool go_together(const Graph& graph, const ChannelMap& map, const ChannelGroup& group, ChannelId a, ChannelId b) {
@@ -34,6 +49,7 @@ bool go_together(const Graph& graph, const ChannelMap& map, const ChannelGroup& 
     const auto made = map.values.find(graph.nodes[map.slots[s].node].outputs[0]);
     if (made != map.values.end()) together = std::max(together, count_in(made->second, a));
   }
+  if (picks_places(graph, map, a)) return false;
   return std::all_of(map.values.begin(), map.values.end(), [&](const auto& value) {
     const int64_t places = count_in(value.second, a);
     return places == count_in(value.second, b) && places % together == 0;
