@@ -43,7 +43,7 @@ void show_formatted(std::FILE* to, fmt::format_string<Args...> format, Args&&...
 // Rows of text with a heading; numbers are right-aligned.
 class Table {
  public:
-  explicit Table(std::vector<std::string> heading) : rows_{std::move(heading)} {}
+  explicit Table(std::vector<std::string> heading) { add(std::move(heading)); }
   void add(std::vector<std::string> row);
   Lines text() const;
 

@@ -298,6 +298,13 @@ Error unforeseen(std::span<char*> words, std::string_view said) {
                       tell ? said : "")};
 }
 
+// The words after a command that starts others are theirs.
+bool asks_for_json(const std::vector<std::string>& words) {
+  const auto commands = all_commands();
+  const Command* chosen = find_command(words, commands);
+  return (chosen == nullptr || !chosen->takes_rest()) && std::ranges::find(words, "--json") != words.end();
+}
+
 // With --json the document on stdout holds the error, beside what was found before it.
 int ended(const Error& error, bool json, nlohmann::json found) {
   const bool memory = error.kind() == ErrorKind::memory;
@@ -320,8 +327,7 @@ int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
   handle_interrupts();
   const std::span words(argv, static_cast<size_t>(argc));
-  const bool json =
-      std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  const bool json = asks_for_json({argv + 1, argv + argc});
   nlohmann::json found;
   try {
     return parse_and_run(argc, argv, found);
