@@ -155,7 +155,7 @@ fi
 
 # Methods that train.
 exits "sparsify on two ranks" 0 launch -n 2 sparsify --arch convnet-bn --width 0.25 --data fashion-mnist:small --epochs 2 \
-  --batch 32 --threads 1 --runs methods --method l0 --finetune 1 --rewind 1 -o l0.onnx --masks masks.safetensors --json
+  --batch 32 --threads 1 --runs methods --method l0 --finetune 1 -o l0.onnx --masks masks.safetensors --json
 exits "prune and fine-tune on two ranks" 0 launch -n 2 prune convnet-bn-1.onnx --data fashion-mnist:small --channels 0.5 \
   --round-to 1 --finetune 1 --batch 32 --threads 1 --runs methods -o pruned.onnx --json
 
