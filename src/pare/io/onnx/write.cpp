@@ -9,16 +9,13 @@
 
 #include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/core/version.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/lower.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/versions.h"
-
-#ifndef PARE_VERSION
-#define PARE_VERSION "0.1.0"
-#endif
 
 namespace pare {
 
@@ -78,7 +75,7 @@ onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   model.set_ir_version(std::max(ir_version_of(lowered.opset), functions.empty() ? 0 : kFirstIrWithFunctions));
   for (const auto& bytes : functions) model.add_functions()->ParseFromString(bytes);
   model.set_producer_name("pare");
-  model.set_producer_version(PARE_VERSION);
+  model.set_producer_version(kVersion);
   fill_opsets(graph, lowered.opset, model);
   for (const auto& [key, value] : graph.metadata) {
     auto& entry = *model.add_metadata_props();
