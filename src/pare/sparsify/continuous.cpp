@@ -99,7 +99,8 @@ TensorMap ContinuousSparsification::next_round(const TensorMap& logits, const Te
   for (const auto& [name, s] : logits) {
     const at::Tensor& mask = masks.at(name);
     const at::Tensor next = (s * options_.beta_final).clamp_max(options_.s_init);
-    const auto constant = [&](double value) { return at::full({}, value, s.options()); };
+    const auto options = s.options();  // clang captures no structured binding
+    const auto constant = [&](double value) { return at::full({}, value, options); };
     const at::Tensor kept = at::where(s > 0, next, constant(options_.s_init));
     const at::Tensor removed = at::where(s < 0, next, constant(kRemoved));
     result[name] = at::where(mask, kept, removed);
