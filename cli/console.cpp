@@ -112,7 +112,8 @@ void Progress::update(int64_t done, int64_t all, const std::function<std::string
   last_ = now;
   shown_ = true;
   const double left = elapsed / static_cast<double>(done) * static_cast<double>(all - done);
-  fmt::print(stderr, "\r{}\033[K", progress_line(what_, done, all, note ? escape_controls(note()) : "", left, terminal_columns()));
+  fmt::print(stderr, "\r{}\033[K",
+             progress_line(what_, done, all, note ? escape_controls(note()) : "", left, terminal_columns()));
   std::fflush(stderr);
 }
 

@@ -41,19 +41,18 @@ bool is_numbers(const std::string& word) {
 }
 
 // Empty, or why the text is no whole number of 64 bits; CLI11 would take the nearest.
-std::string not_whole(const std::string& name, const std::string& text) {
+std::string not_whole(const std::string& text) {
   int64_t value = 0;
   const char* begin = text.data() + (text.starts_with('+') ? 1 : 0);
   const auto [end, failed] = std::from_chars(begin, text.data() + text.size(), value);
   if (failed == std::errc() && end == text.data() + text.size()) return "";
-  return fmt::format("--{}: expected a whole number{}, found {}", name,
+  return fmt::format("expected a whole number{}, found {}",
                      failed == std::errc::result_out_of_range ? " of 64 bits" : "", text);
 }
 
-std::string not_finite(const std::string& name, const std::string& text) {
-  return std::isfinite(std::strtod(text.c_str(), nullptr))
-             ? std::string()
-             : fmt::format("--{}: expected a finite number, found {}", name, text);
+std::string not_finite(const std::string& text) {
+  return std::isfinite(std::strtod(text.c_str(), nullptr)) ? std::string()
+                                                           : fmt::format("expected a finite number, found {}", text);
 }
 
 struct GivenFlag {
@@ -94,15 +93,11 @@ void FlagWriter::field(const std::string& name, bool& value, const std::string& 
 }
 
 void FlagWriter::field(const std::string& name, int64_t& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, help)->capture_default_str()->check([name](const std::string& text) {
-    return not_whole(name, text);
-  });
+  app_.add_option(flag_of(name), value, help)->capture_default_str()->check(not_whole);
 }
 
 void FlagWriter::field(const std::string& name, double& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, help)->capture_default_str()->check([name](const std::string& text) {
-    return not_finite(name, text);
-  });
+  app_.add_option(flag_of(name), value, help)->capture_default_str()->check(not_finite);
 }
 
 void FlagWriter::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
@@ -121,14 +116,14 @@ void FlagWriter::field(const std::string& name, std::vector<double>& values, con
   app_.add_option(flag_of(name), values, help_of_numbers(help))
       ->allow_extra_args(false)
       ->delimiter(',')
-      ->check([name](const std::string& text) { return not_finite(name, text); });
+      ->check(not_finite);
 }
 
 void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
   app_.add_option(flag_of(name), values, help_of_numbers(help))
       ->allow_extra_args(false)
       ->delimiter(',')
-      ->check([name](const std::string& text) { return not_whole(name, text); });
+      ->check(not_whole);
 }
 
 void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {

@@ -220,6 +220,7 @@ std::string parse_message(const CLI::ParseError& error, const FlagLister& option
     const std::string word = text.substr(flag, text.find_first_of(" =", flag) - flag);
     std::vector<std::string> names;
     for (const auto& known : options.flags) names.push_back("--" + known.name);
+    if (names.empty()) return fmt::format("{}: there is no such option before the command", word);
     return fmt::format("{}: there is no such option; did you mean {}?", word,
                        fmt::join(nearest(word, names, 2), " or "));
   }
@@ -300,9 +301,16 @@ Error unforeseen(std::span<char*> words, std::string_view said) {
 
 // The words after a command that starts others are theirs.
 bool asks_for_json(const std::vector<std::string>& words) {
-  const auto commands = all_commands();
-  const Command* chosen = find_command(words, commands);
-  return (chosen == nullptr || !chosen->takes_rest()) && std::ranges::find(words, "--json") != words.end();
+  const auto starts_others = [&](const auto& command) {
+    return command->takes_rest() && !words.empty() && command->name() == words[0];
+  };
+  return std::ranges::none_of(all_commands(), starts_others) && std::ranges::find(words, "--json") != words.end();
+}
+
+// Of several ranks the first alone prints.
+bool is_main_rank() {
+  const char* rank = std::getenv("RANK");
+  return rank == nullptr || std::string_view(rank) == "0";
 }
 
 // With --json the document on stdout holds the error, beside what was found before it.
@@ -310,14 +318,14 @@ int ended(const Error& error, bool json, nlohmann::json found) {
   const bool memory = error.kind() == ErrorKind::memory;
   show(stderr,
        fmt::format("pare: {}{}\n", escape_controls(error.what()), memory ? " (--max-memory GB sets the limit)" : ""));
-  if (!json) return exit_code(error.kind());
+  if (!json || !is_main_rank()) return exit_code(error.kind());
   if (!found.is_object()) found = nlohmann::json::object();
   found["error"] = {{"kind", to_string(error.kind())},
                     {"where", error.where()},
                     {"message", error.message()},
                     {"exit_code", exit_code(error.kind())}};
   show(stdout, json_text(found, 2) + "\n");
-  flush_stdout();
+  std::fflush(stdout);  // what cannot be written does not hide the error
   return exit_code(error.kind());
 }
 

@@ -868,6 +868,11 @@ check "not a terminal: no escape sequences" "there are" bash -c "! grep -q $'\03
 pipe=("${PIPESTATUS[@]}")
 check "a closed pipe ends it quietly" "exit ${pipe[0]}: $(head -c 200 stderr)" test "${pipe[0]}" -eq 0 -o "${pipe[0]}" -eq 141
 check "a closed pipe: nothing on stderr about it" "$(head -c 200 stderr)" bash -c '! grep -qiE "broken pipe|terminate|abort" stderr'
+exits "no such command" 2 inspct "$models/mlp.onnx"
+check "says what may have been meant" "$(head -c 300 stderr)" grep -q 'inspct: is not a command; did you mean inspect' stderr
+"$pare" inspect "$models/nosuch.onnx" --json >/dev/full 2>stderr
+status=$?
+check "an error that cannot be printed as JSON keeps its exit code" "exit $status" test $status -eq 1
 "$pare" inspect "$models/mlp.onnx" >/dev/full 2>stderr
 check "a full device is reported" "exit 0" test $? -ne 0
 for words in --help --version "inspect --help" "inspect $models/mlp.onnx --print-config"; do

@@ -241,5 +241,19 @@ TEST(Transport, BringsBackWhatSimilarNeuronsCanStandFor) {
   }
 }
 
+// A chain of depthwise layers and sums would multiply filters out beyond any memory: it is refused with a reason.
+TEST(Readers, FiltersThatGrowWithoutBoundAreRefused) {
+  TestGraph g(7);
+  auto x = g.conv(g.input("x", {-1, 3, 6, 6}), 3, 16);
+  for (int i = 0; i < 8; ++i) x = g.node("Add", {x, g.conv(x, 16, 16, 3, 16)});
+  for (int i = 0; i < 30; ++i) x = g.node("Add", {x, x});
+  const Graph graph = g.finish(g.conv(g.relu(x), 16, 4));
+  const ChannelMap map = analyze_channels(graph);
+  ASSERT_TRUE(map.groups[0].prunable());
+  const std::set<ChannelId> removed = {map.groups[0].channels[3]};
+  const Compensated done = compensate(graph, map, removed, find_compensation("most-sim"), {}, {});
+  EXPECT_NE(done.groups.at(0).find("too large to compare"), std::string::npos) << done.groups.at(0);
+}
+
 }  // namespace
 }  // namespace pare

@@ -37,6 +37,26 @@ TEST(StepwiseRun, RunsEveryNodeOnce) {
   EXPECT_LE(run.nodes_run(), 3 * (static_cast<int64_t>(net.nodes.size()) + convolutions));
 }
 
+// Where values of all pieces are not kept, a piece runs again: the same numbers.
+TEST(StepwiseRun, WithoutMemoryGivesTheSame) {
+  const at::NoGradGuard no_grad;
+  const Graph net = build("resnet20", {.width = 0.25}, 1);
+  const auto samples = random_inputs(net, 120, 3);
+  for (const int64_t memory : {int64_t{0}, int64_t{2'000'000}}) {
+    StepwiseRun run(net, samples), bounded(net, samples, memory);
+    for (size_t n = 1; n < net.nodes.size(); ++n) {
+      if (net.nodes[n].op != "Conv") continue;
+      run.advance_to(n);
+      bounded.advance_to(n);
+      for (size_t p = 0; p < 3; ++p) {
+        EXPECT_TRUE(at::equal(run.value(p, net.nodes[n].inputs[0]), bounded.value(p, net.nodes[n].inputs[0])));
+        EXPECT_TRUE(at::equal(run.next_output(p), bounded.next_output(p)));
+      }
+    }
+    EXPECT_GT(bounded.nodes_run(), run.nodes_run());
+  }
+}
+
 // Rescaling, written slowly: before each layer the whole network runs again.
 TEST(Repair, RescalesAsIfEverythingRanAgain) {
   const at::NoGradGuard no_grad;

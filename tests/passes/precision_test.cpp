@@ -54,6 +54,21 @@ TEST(Precision, MixedNetworksKeepTheirTypes) {
   EXPECT_EQ(back.inputs[0].dtype, at::kFloat);
 }
 
+// A mask of another type on the way decides nothing: what is new beside half precision is half precision.
+TEST(Precision, MasksDecideNoType) {
+  TestGraph g(3);
+  const auto x = g.input("x", {-1, 4});
+  const auto mask = g.node("Cast", {x}, {{"to", int64_t{9}}});
+  const auto chosen = g.node("Where", {mask, x, g.random({4})});
+  const Graph half = cast(g.finish(g.node("MatMul", {chosen, g.random({4, 3})})), at::kHalf);
+  Graph wide = widened(half);
+  const std::string made = wide.nodes.back().outputs[0];
+  wide.nodes.back().outputs[0] = "product";
+  wide.tensors["new"] = at::ones({3});
+  wide.nodes.push_back({.name = "bias", .op = "Add", .inputs = {"product", "new"}, .outputs = {made}});
+  EXPECT_EQ(narrowed_like(wide, half).tensor("new").scalar_type(), at::kHalf);
+}
+
 TEST(Precision, NumbersThatDoNotFitAreRefused) {
   const Graph half = half_net();
   Graph wide = widened(half);

@@ -184,7 +184,7 @@ const std::map<std::string, std::string>& how_of_training() {
       {"resume", "insists on what is the default"},
       {"fresh", "forgets a run that is not there"},
       {"sync-bn", "sums over one rank"},
-      {"log-every", "writes into --log"},
+      {"log-every", "writes into steps.jsonl of the run"},
       {"patience", "what it stops is seen only when validation stops getting better"}};
   return reasons;
 }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -78,7 +79,8 @@ std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& opt
     at::Tensor& input = inputs[i];
     if (const auto limit = index_limit(graph, graph.inputs[i].name); limit && !input.is_floating_point()) {
       auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed + i);
-      const at::Tensor drawn = at::randint(0, *limit, input.sizes(), generator, at::TensorOptions(at::kLong));
+      const at::Tensor drawn =
+          at::randint(0, std::max<int64_t>(1, *limit), input.sizes(), generator, at::TensorOptions(at::kLong));
       input = drawn.to(input.scalar_type());
     }
     if (input.dim() != 4 || !input.is_floating_point()) continue;

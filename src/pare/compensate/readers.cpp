@@ -15,6 +15,8 @@ namespace pare {
 
 namespace {
 
+constexpr int kMostGuesses = 8;  // pairs that are compared without an angle that speaks for them
+
 // Equal up to rounding, as directions without a sign; one that is not a number may be anything.
 bool same_angle(double a, double b) {
   const double apart = std::abs(a - b);
@@ -76,8 +78,10 @@ void ReaderMerging::find_copies(const Part& part, const std::vector<int64_t>& re
     const ExpressionId own = part.expressions[static_cast<size_t>(r)];
     const double angle = copies_.angle(own);
     bool found = false;
+    int guesses = 0;
     for (size_t k = 0; k < solved.kept.size() && !found; ++k) {
       if (!same_angle(angle, angles[k])) continue;
+      if (std::isnan(angle - angles[k]) && ++guesses > kMostGuesses) continue;
       const auto relation = copies_.relation(own, part.expressions[static_cast<size_t>(solved.kept[k])]);
       if (!relation) continue;
       solved.Z[r][static_cast<int64_t>(k)] = relation->scale;

@@ -38,7 +38,8 @@ std::string condition_text(const Condition& condition) {
   std::vector<std::string> wanted, others;
   for (const auto& value : condition.values)
     (value.starts_with('!') ? others : wanted).push_back(value.substr(value.starts_with('!') ? 1 : 0));
-  std::string text = "--" + condition.option;
+  // The network itself is an argument of most commands, not an option.
+  std::string text = condition.option == "model" || condition.option == "models" ? "MODEL" : "--" + condition.option;
   if (!wanted.empty()) text += fmt::format(" {}", fmt::join(wanted, ", "));
   if (!others.empty()) text += fmt::format(" other than {}", fmt::join(others, ", "));
   return (condition.holds ? "with " : "without ") + text;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "pare/exec/program.h"
-
 namespace pare {
 
 namespace {
@@ -35,7 +33,8 @@ std::vector<std::vector<at::Tensor>> in_pieces(const Graph& graph, const std::ve
   return pieces;
 }
 
-StepwiseRun::StepwiseRun(const Graph& graph, const std::vector<at::Tensor>& samples) : graph_(graph) {
+StepwiseRun::StepwiseRun(const Graph& graph, const std::vector<at::Tensor>& samples, int64_t memory)
+    : graph_(graph), memory_(memory) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const std::string& input : graph.nodes[n].inputs) last_reader_[input] = n;
     for (const std::string& capture : graph.nodes[n].captures) last_reader_[capture] = n;
@@ -71,16 +70,40 @@ Graph StepwiseRun::part(size_t begin, size_t end) const {
   return result;
 }
 
+TensorMap StepwiseRun::run(const Program& program, TensorMap values, size_t end) const {
+  auto outputs = program.run(inputs_of(program, values)).outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) values[program.graph().outputs[i].name] = outputs[i];
+  std::erase_if(values, [&](const auto& value) { return last_reader_.at(value.first) < end; });
+  nodes_run_ += static_cast<int64_t>(program.graph().nodes.size());
+  return values;
+}
+
 void StepwiseRun::advance_to(size_t node) {
   if (node <= node_) return;
-  const Program program(remove_unused(part(node_, node)));
-  for (TensorMap& values : values_) {
-    auto outputs = program.run(inputs_of(program, values)).outputs;
-    for (size_t i = 0; i < outputs.size(); ++i) values[program.graph().outputs[i].name] = outputs[i];
-    std::erase_if(values, [&](const auto& value) { return last_reader_[value.first] < node; });
-    nodes_run_ += static_cast<int64_t>(program.graph().nodes.size());
-  }
   node_ = node;
+  again_.clear();
+  if (values_.empty()) return;
+  const Program program(remove_unused(part(kept_, node)));
+  TensorMap first = run(program, values_[0], node);
+  int64_t bytes = 0;
+  for (const auto& [name, value] : first) bytes += static_cast<int64_t>(value.nbytes());
+  if (bytes > memory_ / static_cast<int64_t>(values_.size())) {
+    again_ = std::move(first);
+    again_of_ = 0;
+    return;
+  }
+  values_[0] = std::move(first);
+  for (size_t p = 1; p < values_.size(); ++p) values_[p] = run(program, std::move(values_[p]), node);
+  kept_ = node;
+}
+
+const TensorMap& StepwiseRun::values_of(size_t piece) const {
+  if (kept_ == node_) return values_[piece];
+  if (again_.empty() || again_of_ != piece) {
+    again_ = run(Program(remove_unused(part(kept_, node_))), values_[piece], node_);
+    again_of_ = piece;
+  }
+  return again_;
 }
 
 at::Tensor StepwiseRun::next_output(size_t piece) const {
@@ -88,7 +111,7 @@ at::Tensor StepwiseRun::next_output(size_t piece) const {
   next.outputs = {{.name = graph_.nodes[node_].outputs.front()}};
   const Program program(std::move(next));
   ++nodes_run_;
-  return program.run(inputs_of(program, values_[piece])).outputs.front();
+  return program.run(inputs_of(program, values_of(piece))).outputs.front();
 }
 
 }  // namespace pare

@@ -13,7 +13,7 @@ namespace pare {
 
 namespace {
 
-constexpr int64_t kFloatCode = 1, kHalfCode = 10, kBFloat16Code = 16;  // of onnx::TensorProto
+constexpr int64_t kFloatCode = 1, kHalfCode = 10, kDoubleCode = 11, kBFloat16Code = 16;  // of onnx::TensorProto
 
 bool is_half(at::ScalarType dtype) { return dtype == at::kHalf || dtype == at::kBFloat16; }
 
@@ -77,16 +77,30 @@ std::optional<at::ScalarType> own_type(const Node& node) {
     if (code == nullptr) continue;
     if (*code == kHalfCode) return at::kHalf;
     if (*code == kBFloat16Code) return at::kBFloat16;
-    return *code == kFloatCode ? at::kFloat : at::kDouble;
+    if (*code == kFloatCode) return at::kFloat;
+    if (*code == kDoubleCode) return at::kDouble;
   }
   return {};
 }
 
+// Does the node say that it makes something else than floating-point numbers?
+bool makes_others(const Node& node) {
+  for (const auto& [name, attribute] : node.attributes)
+    if (names_type(name) && std::holds_alternative<int64_t>(attribute)) return !own_type(node);
+  return false;
+}
+
+// The first input that has the type of the output.
+size_t deciding_input(const Node& node) {
+  if (node.op == "CastLike" || node.op == "DequantizeLinear" || node.op == "Where") return 1;
+  return node.op == "OneHot" ? 2 : 0;
+}
+
 // Of values that are not floating-point numbers it says nothing that matters.
 void add_outputs(const Node& node, Types& types) {
+  if (makes_others(node)) return;
   std::optional<at::ScalarType> type = own_type(node);
-  const size_t decides = node.op == "CastLike" || node.op == "DequantizeLinear" ? 1 : 0;
-  for (size_t i = decides; i < node.inputs.size() && !type; ++i)
+  for (size_t i = deciding_input(node); i < node.inputs.size() && !type; ++i)
     if (const auto found = types.find(node.inputs[i]); found != types.end()) type = found->second;
   for (const auto& output : node.outputs)
     if (type && !output.empty()) types.emplace(output, *type);

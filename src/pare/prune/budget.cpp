@@ -307,8 +307,9 @@ class Selector {
   Error nothing_left() const {
     std::string list;
     for (const auto& candidate : candidates_)
-      list += fmt::format("\n  {} ({} channels): {}", candidate.plan.name, candidate.plan.total,
-                          candidate.plan.reason.empty() ? "the ratio rounds to nothing" : candidate.plan.reason);
+      list +=
+          fmt::format("{}{} ({} channels): {}", list.empty() ? ": " : "; ", candidate.plan.name, candidate.plan.total,
+                      candidate.plan.reason.empty() ? "the ratio rounds to nothing" : candidate.plan.reason);
     return Error(ErrorKind::usage, "prune", "nothing would be removed{}",
                  list.empty() ? ": no layer makes channels" : list);
   }

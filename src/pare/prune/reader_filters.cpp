@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 
 namespace pare {
 
@@ -10,6 +11,8 @@ namespace {
 
 using Kind = ExpressionKind;
 using Channels = std::vector<ExpressionId>;
+
+constexpr int64_t kMostNumbers = 1 << 25;  // of the filters of a reader
 
 class Reading {
  public:
@@ -25,7 +28,7 @@ class Reading {
       case Kind::norm: return normalized(read(operands(channels, 0)), channels);
       case Kind::function: return applied(channels);
       case Kind::depthwise: return filtered(read(operands(channels, 0)), channels);
-      case Kind::sum: return summed(channels);
+      case Kind::sum: return remembered(channels);
       case Kind::product: return multiplied(channels);
       case Kind::at: return read(operands(channels, 0));
       case Kind::extremum: return refused(first.node);
@@ -157,26 +160,48 @@ class Reading {
     };
   }
 
+  // Depthwise layers multiply the columns of the filters before them and sums put them side by side: a short chain of
+  // both asks for more than any memory holds.
+  static bool too_large(int64_t rows, int64_t columns) { return columns > kMostNumbers / std::max<int64_t>(rows, 1); }
+  ReaderFilters too_large_at(size_t n) const {
+    ReaderFilters result;
+    result.reason = fmt::format("its filters, multiplied out up to {}, are too large to compare", describe(node(n)));
+    return result;
+  }
+
   ReaderFilters filtered(ReaderFilters x, const Channels& channels) const {
     if (!x.reason.empty()) return x;
     GroupFilters& f = x.filters;
+    const Expression& first = expressions_[channels.front()];
+    const int64_t columns = f.weight.size(1) * (f.depthwise.defined() ? f.depthwise.size(1) : 1);
+    const at::Tensor kernel = weight_rows(graph_, first, places(channels)).to(at::kDouble);
+    if (too_large(f.weight.size(0), columns * kernel.size(1))) return too_large_at(first.node);
     if (f.depthwise.defined()) f.weight = f.rows();
     if (f.norm) f.weight = scaled_rows(f.weight, f.norm->gamma / f.norm->sigma);
     if (x.scale.defined()) f.weight = scaled_rows(f.weight, x.scale);
-    f.depthwise = weight_rows(graph_, expressions_[channels.front()], places(channels)).to(at::kDouble);
+    f.depthwise = kernel;
     f.bias = numbers(channels, &Expression::shift);
     f.norm.reset();
     f.activation = nullptr;
     return {.filters = std::move(f), .scale = {}, .shift = {}, .reason = {}};
   }
 
+  // Operands may be sums of the same again.
+  ReaderFilters remembered(const Channels& channels) {
+    const auto found = sums_.find(channels);
+    return found != sums_.end() ? found->second : sums_.emplace(channels, summed(channels)).first->second;
+  }
+
   ReaderFilters summed(const Channels& channels) {
     std::vector<at::Tensor> parts;
+    int64_t columns = 0;
     for (size_t i = 0; i < expressions_[channels.front()].operands.size(); ++i) {
       ReaderFilters x = read(operands(channels, i));
       if (!x.reason.empty()) return x;
       x = looked_through(std::move(x));
       parts.push_back(x.filters.weight);
+      columns += x.filters.weight.size(1);
+      if (too_large(x.filters.weight.size(0), columns)) return too_large_at(expressions_[channels.front()].node);
       if (x.filters.bias.any().item<bool>()) parts.push_back(x.filters.bias.unsqueeze(1));
     }
     ReaderFilters result;
@@ -203,6 +228,7 @@ class Reading {
 
   const Graph& graph_;
   const ChannelExpressions& expressions_;
+  std::map<Channels, ReaderFilters> sums_;
 };
 
 }  // namespace

@@ -246,8 +246,8 @@ Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& o
 
 namespace {
 
-// No more than two standard errors above guessing, of few images not half way to all: something between data and network
-// does not fit.
+// No more than two standard errors above guessing, of few images not half way to all: something between data and
+// network does not fit.
 bool at_chance(const Measured& before, const Dataset& data) {
   if (before.metrics.empty() || data.multi_label()) return false;
   const double chance = 1 / static_cast<double>(data.classes.size());
@@ -276,9 +276,11 @@ void check_numbers(const Graph& graph) {
 }
 
 // The largest part of the budget among a few that stays within the gate; nothing where none does.
-std::string fitting_budget(const Graph& graph, const PruneOptions& options, const Dataset& data, double before) {
-  const bool given = options.channels >= 0 || options.params >= 0 || options.macs >= 0;
-  if (!given || options.after_step) return "";
+std::string fitting_budget(const Graph& graph, const PruneOptions& all, const Dataset& data, double before) {
+  const bool given = all.channels >= 0 || all.params >= 0 || all.macs >= 0;
+  if (!given || all.after_step) return "";
+  PruneOptions options = all;
+  options.ranks = &alone();  // the others do not come here
   Pruner pruner(options);
   for (const double part : {0.75, 0.5, 0.25, 0.125}) {
     BudgetOptions budget = options.budget();
@@ -334,7 +336,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& options) {
     if (!(had - has <= options.max_drop)) {
       if (options.on_missed) options.on_missed(result);
       throw Error(ErrorKind::quality, "--max-drop", "{} falls from {:.4f} to {:.4f}, by more than {}{}", name, had, has,
-                  options.max_drop, fitting_budget(graph, options, *where, had));
+                  options.max_drop, fitting_budget(working, options, *where, had));
     }
   }
   return result;

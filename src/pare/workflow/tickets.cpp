@@ -29,6 +29,7 @@ void TicketOptions::check() const {
   const auto refuse = [](bool given, const char* option, const char* why) {
     if (given) throw Error(ErrorKind::usage, option, "{}", why);
   };
+  refuse(search.training.validation < 0, "--validation", "expected a part of the training images above 0");
   refuse(search.finetune > 0, "--finetune", "tickets are trained from their early weights, not fine-tuned");
   refuse(search.training.train.patience > 0, "--patience", "a ticket has the epochs that the dense network has left");
   refuse(as_published && search.method != "cs", "--as-published",
