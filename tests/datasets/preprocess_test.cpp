@@ -68,9 +68,10 @@ TEST(Preprocess, ImagenetIsTheConventionWrittenSlowly) {
     const at::Tensor image = photograph(h, w);
     const at::Tensor fast = fit_image(image, {size, size}, ImageFit::imagenet).to(at::kDouble);
     const at::Tensor slow = slow_imagenet(image, size);
-    // Coefficients in fixed point may round a half the other way.
+    // Coefficients in fixed point may round a half the other way, and up to one place in twelve is just a half (20 to
+    // 24).
     EXPECT_LE((fast - slow).abs().max().item<double>(), 1) << h << " x " << w << " to " << size;
-    EXPECT_LE((fast - slow).ne(0).to(at::kDouble).mean().item<double>(), 0.06) << h << " x " << w << " to " << size;
+    EXPECT_LE((fast - slow).ne(0).to(at::kDouble).mean().item<double>(), 1.0 / 12) << h << " x " << w << " to " << size;
   }
 }
 
