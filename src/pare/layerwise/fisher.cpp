@@ -1,0 +1,93 @@
+#include "pare/layerwise/fisher.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pare/analysis/layers.h"
+#include "pare/analysis/scores.h"
+#include "pare/calibrate/moments.h"
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+#include "pare/layerwise/in_order.h"
+
+namespace pare {
+
+namespace {
+
+at::Tensor random_signs(at::IntArrayRef dims, uint64_t seed) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  return at::randint(0, 2, dims, generator, at::TensorOptions(at::kFloat)) * 2 - 1;
+}
+
+// v·z for class scores [N, K], or for outputs of any other shape.
+at::Tensor probe(const at::Tensor& z, uint64_t seed) {
+  const at::Tensor sign = random_signs(z.sizes(), seed).to(z.scalar_type());
+  if (z.dim() != 2 || z.size(1) < 2)
+    return (z * sign).sum() / std::sqrt(static_cast<double>(z.numel()) / static_cast<double>(z.size(0)));
+  const at::Tensor p = at::softmax(z.detach(), 1);
+  const at::Tensor e = sign * p.sqrt();
+  return (z * (e - p * e.sum(1, true))).sum();
+}
+
+at::Tensor scores_of(const at::Tensor& z) {
+  // One row for each image where there is only one place; maps of scores are taken as they are.
+  return z.dim() > 2 && z.numel() == z.size(0) * z.size(1) ? z.reshape({z.size(0), z.size(1)}) : z;
+}
+
+}  // namespace
+
+std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
+                                           const Samples& samples, const FisherOptions& options) {
+  const Program program(scores_only(graph));
+  RunOptions run;
+  for (const size_t layer : layers) run.taps.push_back(graph.nodes[layer].outputs[0]);
+  using Part = std::vector<at::Tensor>;
+  Part sums(layers.size());
+  int64_t done = 0;
+  in_order<Part>(
+      static_cast<size_t>((samples.size + options.piece - 1) / options.piece),
+      [&](size_t p) {
+        const at::AutoGradMode recording(true);
+        const auto first = static_cast<int64_t>(p) * options.piece;
+        auto inputs = samples.inputs(first, std::min(first + options.piece, samples.size));
+        for (auto& input : inputs)
+          if (input.is_floating_point()) input = input.detach().clone().requires_grad_();
+        const RunResult result = program.run(inputs, run);
+        std::vector<at::Tensor> outputs;
+        for (const auto& tap : run.taps) outputs.push_back(result.tapped.at(tap));
+        const auto gradients =
+            torch::autograd::grad({probe(scores_of(result.outputs.at(0)), options.seed * 1000003 + p)}, outputs, {},
+                                  /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+        const at::NoGradGuard no_grad;
+        Part part;
+        for (size_t l = 0; l < layers.size(); ++l) {
+          const int64_t axis = layer_of(graph, layers[l])->value_axis;
+          const at::Tensor rows = gradients[l].defined() ? rows_of(gradients[l], axis) : rows_of(outputs[l] * 0, axis);
+          part.push_back(at::mm(rows.t(), rows).to(at::kDouble));
+        }
+        return part;
+      },
+      [&](const Part& part) {
+        for (size_t l = 0; l < part.size(); ++l) sums[l] = sums[l].defined() ? sums[l] + part[l] : part[l];
+        done = std::min(done + options.piece, samples.size);
+        if (options.progress) options.progress(done, samples.size);
+      });
+  std::map<size_t, at::Tensor> fisher;
+  for (size_t l = 0; l < layers.size(); ++l) fisher[layers[l]] = sums[l] / static_cast<double>(samples.size);
+  return fisher;
+}
+
+at::Tensor fisher_root(const at::Tensor& F, double rho) {
+  const auto [values, vectors] = at::linalg_eigh(F);
+  const at::Tensor lambda = values.clamp_min(0);
+  const double mean = lambda.mean().item<double>();
+  if (!(mean > 0)) return at::eye(F.size(0), F.options());
+  return at::mm(vectors * (lambda + rho * mean).sqrt(), vectors.t());
+}
+
+}  // namespace pare

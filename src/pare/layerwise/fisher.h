@@ -1,0 +1,31 @@
+// What a change of a layer's output means to the network: the output side of its Fisher matrix, without labels.
+//
+//   F = mean over images of Σ over places g gᵀ,   g = gradient of v·z at the output of the layer
+// z the class scores, v = e − p Σe with e_k = ±√p_k at random, so that the covariance of v is diag(p) − ppᵀ, the Fisher
+// matrix of the scores. Where a network gives no class scores, v is ±1/√n: every number of its outputs counts alike.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "pare/core/graph.h"
+#include "pare/layerwise/samples.h"
+
+namespace pare {
+
+struct FisherOptions {
+  int64_t piece = 4;
+  uint64_t seed = 0;
+  std::function<void(int64_t done, int64_t all)> progress;
+};
+
+// Of layers (analysis/layers.h) by their nodes: double [outputs, outputs].
+std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
+                                           const Samples& samples, const FisherOptions& options);
+
+// Q = U diag(√(λ_i + ρ·mean λ)) Uᵀ of F = U diag(λ) Uᵀ: weighs outputs by what they mean, and none by nothing.
+at::Tensor fisher_root(const at::Tensor& F, double rho = 0.01);
+
+}  // namespace pare

@@ -1,0 +1,198 @@
+// Sequential reconstruction: exact where the removed channels are functions of the kept ones, least squares elsewhere,
+// and the same in whatever pieces the samples come.
+#include "pare/layerwise/refit.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "pare/exec/program.h"
+#include "pare/layerwise/linear_rows.h"
+#include "pare/passes/remove_channels.h"
+#include "support/builder.h"
+
+namespace pare {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Case {
+  Graph graph;
+  ChannelMap map;
+  std::set<ChannelId> removed;
+  Graph pruned;
+};
+
+// Removes the second half of the channels of the first group.
+Case halved(const Graph& graph) {
+  Case c{graph, analyze_channels(graph), {}, {}};
+  const auto& channels = c.map.groups[0].channels;
+  c.removed.insert(channels.begin() + static_cast<int64_t>(channels.size() / 2), channels.end());
+  c.pruned = remove_channels(graph, c.map, c.removed);
+  return c;
+}
+
+Graph refitted(const Case& c, const std::vector<at::Tensor>& inputs, const RefitOptions& options,
+               RefitReport* report = nullptr) {
+  RefitReport own;
+  const Graph graph =
+      refit(c.graph, c.pruned, c.map, c.removed, samples_of(inputs), options, report != nullptr ? *report : own);
+  verify(graph);
+  return graph;
+}
+
+double difference(const Graph& a, const Graph& b, const std::vector<at::Tensor>& inputs) {
+  const at::NoGradGuard no_grad;
+  return (forward(a, inputs).outputs[0] - forward(b, inputs).outputs[0]).abs().max().item<double>();
+}
+
+// In each of `parts` parts of the tensor the second half are copies of the first.
+void repeat(Graph& graph, const std::string& name, int64_t parts) {
+  at::Tensor t = graph.tensors[name].clone();
+  for (const at::Tensor& part : t.chunk(parts)) {
+    const int64_t half = part.size(0) / 2;
+    part.narrow(0, half, half).copy_(part.narrow(0, 0, half).clone());
+  }
+  graph.tensors[name] = t;
+}
+
+// A first layer of 8 channels, then the layer under test.
+struct Kind {
+  std::string name;
+  std::function<std::string(TestGraph&, const std::string&)> layer;
+  int64_t groups = 1;
+};
+
+std::vector<Kind> kinds() {
+  return {
+      {"convolution",
+       [](TestGraph& g, const std::string& a) {
+         return g.node("Conv", {a, g.random({6, 8, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}});
+       }},
+      {"strided and dilated",
+       [](TestGraph& g, const std::string& a) {
+         return g.node("Conv", {a, g.random({6, 8, 2, 2})}, {{"strides", Ints{2, 1}}, {"dilations", Ints{1, 2}}});
+       }},
+      {"grouped",
+       [](TestGraph& g, const std::string& a) {
+         return g.node("Conv", {a, g.random({6, 4, 3, 3})}, {{"group", int64_t{2}}});
+       },
+       2},
+      {"transposed",
+       [](TestGraph& g, const std::string& a) {
+         return g.node("ConvTranspose", {a, g.random({8, 5, 2, 2})}, {{"strides", Ints{2, 2}}});
+       }},
+      {"flattened",
+       [](TestGraph& g, const std::string& a) {
+         return g.linear(g.node("Flatten", {a}, {{"axis", int64_t{1}}}), 8 * 64, 4);
+       }},
+      {"averaged",
+       [](TestGraph& g, const std::string& a) {
+         return g.linear(g.node("Flatten", {g.node("GlobalAveragePool", {a})}, {{"axis", int64_t{1}}}), 8, 4);
+       }},
+      {"matrix product",
+       [](TestGraph& g, const std::string& a) {
+         return g.node("MatMul", {g.node("Transpose", {a}, {{"perm", Ints{0, 2, 3, 1}}}), g.random({8, 5})});
+       }},
+  };
+}
+
+Graph with_first_layer(const Kind& kind) {
+  TestGraph g(1);
+  const auto x = g.input("x", {-1, 3, 8, 8});
+  const auto a = g.relu(g.node("Conv", {x, g.random({8, 3, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}}));
+  return g.finish(kind.layer(g, a));
+}
+
+const RefitOptions kExact{.ridge = 1e-12, .places = 1 << 30};
+
+TEST(Refit, EveryKindOfLayerIsTheLeastSquaresSolution) {
+  const at::NoGradGuard no_grad;
+  for (const Kind& kind : kinds()) {
+    const Case c = halved(with_first_layer(kind));
+    const auto inputs = random_inputs(c.graph, 40, 3);
+    RefitReport report;
+    const Graph graph = refitted(c, inputs, kExact, &report);
+    ASSERT_EQ(report.solved.size(), 1u) << kind.name;
+    // No other weights and bias give a smaller residual on these images: the residual is at right angles to the rows.
+    RunOptions run;
+    size_t node = 0;
+    std::optional<Layer> layer;
+    for (size_t n = 1; n < graph.nodes.size(); ++n)
+      if (const auto found = layer_of(graph, n)) layer = found, node = n;
+    ASSERT_TRUE(layer) << kind.name;
+    run.taps = {graph.nodes[node].inputs[0]};
+    const RunResult own = forward(graph, inputs, run);
+    const at::Tensor lost = forward(c.graph, inputs).outputs[0] - own.outputs[0];
+    if (kind.name == "averaged") {  // solved on the places, so the means alone need not be best
+      EXPECT_LT(lost.mean(0).abs().max().item<double>(), 1e-3);
+      continue;
+    }
+    const at::Tensor places = sampled_places(places_of(*layer, lost), 1 << 30, 0, lost.size(0), 0);
+    const at::Tensor h = input_rows(graph, *layer, own.tapped.begin()->second, places).to(at::kDouble);
+    const at::Tensor r = output_rows(*layer, lost, places).to(at::kDouble);
+    const auto rows = static_cast<double>(r.size(1));
+    const at::Tensor product = at::bmm((h - h.mean(1, true)).transpose(1, 2), r) / rows;
+    EXPECT_LT(product.abs().max().item<double>(), 2e-3 * h.abs().max().item<double>()) << kind.name;
+    EXPECT_LT(r.mean(1).abs().max().item<double>(), 1e-3) << kind.name;
+    EXPECT_LT(
+        lost.square().sum().item<double>(),
+        (forward(c.graph, inputs).outputs[0] - forward(c.pruned, inputs).outputs[0]).square().sum().item<double>())
+        << kind.name;
+  }
+}
+
+TEST(Refit, RepeatedChannelsCostNothing) {
+  for (const Kind& kind : kinds()) {
+    Graph graph = with_first_layer(kind);
+    repeat(graph, graph.nodes[0].inputs[1], kind.groups);
+    const Case c = halved(graph);
+    const auto inputs = random_inputs(graph, 40, 3);
+    EXPECT_LT(difference(graph, refitted(c, inputs, {.ridge = 1e-9, .places = 1 << 30}), inputs), 2e-3) << kind.name;
+  }
+}
+
+// Two blocks with shortcuts, all of whose inner channels are halved.
+Graph residual_network() {
+  TestGraph g(4);
+  auto x = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 8));
+  for (int block = 0; block < 2; ++block) {
+    const auto inner = g.relu(g.batch_norm(g.conv(x, 8, 12), 12));
+    x = g.relu(g.node("Add", {g.batch_norm(g.conv(inner, 12, 8), 8), x}));
+  }
+  return g.finish(g.linear(g.node("Flatten", {g.node("GlobalAveragePool", {x})}, {{"axis", int64_t{1}}}), 8, 4));
+}
+
+Case inner_halved(const Graph& graph) {
+  Case c{graph, analyze_channels(graph), {}, {}};
+  for (const auto& group : c.map.groups)
+    if (group.channels.size() == 12) c.removed.insert(group.channels.begin() + 6, group.channels.end());
+  c.pruned = remove_channels(graph, c.map, c.removed);
+  return c;
+}
+
+TEST(Refit, IsTheSameInPiecesAndWithLittleMemory) {
+  const Case c = inner_halved(residual_network());
+  ASSERT_EQ(c.removed.size(), 12u);
+  const auto inputs = random_inputs(c.graph, 64, 3);
+  RefitOptions options{.places = 20};
+  options.side_by_side.piece = 64;
+  const Graph whole = refitted(c, inputs, options);
+  for (const int64_t piece : {1, 7, 64})
+    for (const int64_t memory : {int64_t{0}, int64_t{20000}, int64_t{1} << 30}) {
+      options.side_by_side = {.piece = piece, .memory = memory};
+      EXPECT_LT(difference(whole, refitted(c, inputs, options), inputs), 1e-4) << piece << " " << memory;
+    }
+}
+
+TEST(Refit, LosesLessThanPlainRemoval) {
+  const Case c = inner_halved(residual_network());
+  const auto inputs = random_inputs(c.graph, 200, 3), others = random_inputs(c.graph, 100, 8);
+  const auto lost = [&](const Graph& graph) {
+    const at::NoGradGuard no_grad;
+    return (forward(c.graph, others).outputs[0] - forward(graph, others).outputs[0]).square().mean().item<double>();
+  };
+  EXPECT_LT(lost(refitted(c, inputs, {})), 0.5 * lost(c.pruned));
+}
+
+}  // namespace
+}  // namespace pare
