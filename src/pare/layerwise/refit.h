@@ -6,8 +6,8 @@
 // with t what the layer gives in the original; where an addition with a shortcut z follows (a batch norm between them
 // or not), what the shortcut lost is asked of the layer too: t + (z − z')·σ/γ. A layer that reads the average over all
 // places of a value is solved on the places themselves, of which there are many more.
-// Moments need memory for one (channels·kernel)² matrix; a layer with more unknowns takes over by merging instead:
-// x ≈ A x' + c over its channels, W = W A.
+// Moments need memory for one (channels·kernel)² matrix; a layer with more unknowns than `largest` is left as it is, and
+// the report says so.
 // Batch norms that see something else than before but follow no solved layer get running statistics with which their
 // output has the mean and variance it had.
 #pragma once
@@ -38,9 +38,8 @@ struct RefitOptions {
 };
 
 struct RefitReport {
-  std::vector<std::string> solved;  // layers solved in full
-  std::vector<std::string> merged;  // merged only
-  std::vector<std::string> left;    // and those that could be neither, with the reason
+  std::vector<std::string> solved;  // layers
+  std::vector<std::string> left;    // those that lost channels and could not be solved, with the reason
 };
 
 // `compressed` is `original` without the channels `removed` of `map`.
