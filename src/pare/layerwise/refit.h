@@ -6,10 +6,9 @@
 // with t what the layer gives in the original; where an addition with a shortcut z follows (a batch norm between them
 // or not), what the shortcut lost is asked of the layer too: t + (z − z')·σ/γ. A layer that reads the average over all
 // places of a value is solved on the places themselves, of which there are many more.
-// Moments need memory for one (channels·kernel)² matrix; a layer with more unknowns than `largest` is left as it is, and
-// the report says so.
-// Batch norms that see something else than before but follow no solved layer get running statistics with which their
-// output has the mean and variance it had.
+// Moments need memory for one (channels·kernel)² matrix; a layer with more unknowns than `largest` is left as it is,
+// and the report says so. Batch norms that see something else than before but follow no solved layer get running
+// statistics with which their output has the mean and variance it had.
 #pragma once
 
 #include <functional>
