@@ -27,7 +27,8 @@ void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
                 "part of the training images held out, the same of every class, to choose on: the epoch that is kept; "
                 "tickets (0.1 of them unless given)");
   options.field("tensorboard", tensorboard, "write TensorBoard event files into this directory");
-  options.field("log-every", log_every, "also log every so many steps, into steps.jsonl of the run and TensorBoard (0: epochs only)");
+  options.field("log-every", log_every,
+                "also log every so many steps, into steps.jsonl of the run and TensorBoard (0: epochs only)");
   options.field("resume", resume, "insist on going on with an earlier run (going on is the default)");
   options.field("fresh", fresh, "forget an earlier run of the same command");
   options.only({"patience"}, {with("validation")});
