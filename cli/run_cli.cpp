@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
-#include <sstream>
 #include <stdexcept>
 #include <thread>
 

@@ -35,6 +35,7 @@ class Refit {
         report_(report),
         usage_(usage_of(original)) {
     give_biases();
+    own_usage_ = usage_of(compressed_);
     both_.emplace(original_, compressed_, samples, options.side_by_side);
   }
 
@@ -170,7 +171,7 @@ class Refit {
     at::Tensor scale;
     auto reader = only_reader(original_, usage_, last);
     if (reader && original_.nodes[*reader].op == "BatchNormalization") {
-      const auto own = only_reader(compressed_, usage_of(compressed_), layer.node);
+      const auto own = only_reader(compressed_, own_usage_, layer.node);
       const auto norm = own ? norm_parameters(compressed_, *own) : std::nullopt;
       if (!norm) return {};
       scale = norm->gamma / norm->sigma;
@@ -288,6 +289,7 @@ class Refit {
   const RefitOptions& options_;
   RefitReport& report_;
   Usage usage_;                   // of the original
+  Usage own_usage_;               // of the compressed graph
   std::set<std::string> solved_;  // outputs of solved layers
   std::optional<SideBySide> both_;
 };
