@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "pare/core/graph.h"
-#include "pare/layerwise/samples.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 

@@ -15,7 +15,7 @@
 #include "pare/analysis/channels.h"
 #include "pare/core/graph.h"
 #include "pare/layerwise/group_elimination.h"
-#include "pare/layerwise/samples.h"
+#include "pare/samples/samples.h"
 #include "pare/layerwise/statistics.h"
 
 namespace pare {

@@ -15,7 +15,7 @@
 
 #include "pare/core/graph.h"
 #include "pare/layerwise/in_order.h"
-#include "pare/layerwise/samples.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 

@@ -11,7 +11,7 @@
 #include "pare/core/graph.h"
 #include "pare/dist/process_group.h"
 #include "pare/layerwise/row_moments.h"
-#include "pare/layerwise/samples.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 
