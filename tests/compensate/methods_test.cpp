@@ -10,6 +10,7 @@
 #include "pare/exec/program.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
+#include "support/compensated.h"
 
 namespace pare {
 namespace {
@@ -130,12 +131,12 @@ TEST(MostSim, TakesOverMultiplesExactly) {
   const at::Tensor values[] = {w, gamma, beta, mean, var};
   for (int i = 0; i < 5; ++i) graph.tensors[names[i]] = values[i];
   const Net net(graph);
-  const Compensated slim = compensate(graph, net.map, net.removed, find_compensation("most-sim"), {}, {});
+  const Compensated slim = compensated(graph, net.map, net.removed, find_compensation("most-sim"));
   const auto inputs = random_inputs(graph, 2, 3);
   const at::Tensor expected = forward(graph, inputs).outputs[0];
   EXPECT_LE((forward(slim.graph, inputs).outputs[0] - expected).abs().max().item<double>(), 1e-9);
   // And a plain removal is far from it.
-  const Compensated none = compensate(graph, net.map, net.removed, find_compensation("none"), {}, {});
+  const Compensated none = compensated(graph, net.map, net.removed, find_compensation("none"));
   EXPECT_GT((forward(none.graph, inputs).outputs[0] - expected).abs().max().item<double>(), 1e-2);
 }
 
@@ -256,7 +257,7 @@ TEST(Compensate, EveryActivationOfTheTable) {
   for (const char* activation : {"Relu", "Tanh", "Softsign", "Elu", "Selu", "LeakyRelu", "HardSwish"}) {
     const Net net(linear_graph(activation));
     for (const char* name : {"most-sim", "nnls", "gaussian", "nmf"}) {
-      const Compensated slim = compensate(net.graph, net.map, net.removed, find_compensation(name), {}, {});
+      const Compensated slim = compensated(net.graph, net.map, net.removed, find_compensation(name));
       const auto inputs = random_inputs(net.graph, 4, 2);
       EXPECT_TRUE(at::isfinite(forward(slim.graph, inputs).outputs[0]).all().item<bool>()) << activation << name;
     }
@@ -280,7 +281,7 @@ TEST(Compensate, DegenerateLayersStayFinite) {
     for (const bool published : {false, true}) {
       CompensateOptions options;
       options.most_sim.as_published = published;
-      const Compensated slim = compensate(graph, net.map, net.removed, method, options, inputs);
+      const Compensated slim = compensated(graph, net.map, net.removed, method, options, inputs);
       EXPECT_TRUE(at::isfinite(forward(slim.graph, inputs).outputs[0]).all().item<bool>()) << method.name;
       for (const auto& [name, tensor] : slim.graph.tensors)
         EXPECT_TRUE(at::isfinite(tensor).all().item<bool>()) << method.name << " " << name;
@@ -290,7 +291,7 @@ TEST(Compensate, DegenerateLayersStayFinite) {
 TEST(Compensate, UnknownMethodsAndMissingImages) {
   EXPECT_THROW(find_compensation("merge"), Error);
   const Net net(linear_graph());
-  EXPECT_THROW(compensate(net.graph, net.map, net.removed, find_compensation("synthetic"), {}, {}), Error);
+  EXPECT_THROW(compensated(net.graph, net.map, net.removed, find_compensation("synthetic")), Error);
 }
 
 }  // namespace

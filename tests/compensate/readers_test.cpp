@@ -8,6 +8,7 @@
 #include "pare/exec/program.h"
 #include "pare/passes/remove_channels.h"
 #include "support/builder.h"
+#include "support/compensated.h"
 
 namespace pare {
 namespace {
@@ -24,7 +25,7 @@ Removed without_channel(const Graph& graph, const std::string& method, size_t ch
   const at::NoGradGuard no_grad;
   const ChannelMap map = analyze_channels(graph);
   Removed result;
-  result.done = compensate(graph, map, {map.groups[0].channels[channel]}, find_compensation(method), {}, {});
+  result.done = compensated(graph, map, {map.groups[0].channels[channel]}, find_compensation(method));
   verify(result.done.graph);
   const auto inputs = random_inputs(graph, 4, 7);
   const auto expected = forward(graph, inputs).outputs, found = forward(result.done.graph, inputs).outputs;
@@ -197,7 +198,7 @@ TEST(Readers, WeightsThatAreNotFiniteAreRefused) {
   weight[4][0][0][0] = std::numeric_limits<double>::quiet_NaN();
   graph.tensors["t0"] = weight;
   const ChannelMap map = analyze_channels(graph);
-  const Compensated done = compensate(graph, map, {map.groups[0].channels[1]}, find_compensation("most-sim"), {}, {});
+  const Compensated done = compensated(graph, map, {map.groups[0].channels[1]}, find_compensation("most-sim"));
   EXPECT_NE(done.groups.at(0).find("not finite"), std::string::npos) << done.groups.at(0);
 }
 
@@ -234,7 +235,7 @@ TEST(Transport, BringsBackWhatSimilarNeuronsCanStandFor) {
     const auto inputs = random_inputs(dense, 16, 5);
     const at::Tensor expected = forward(dense, inputs).outputs[0];
     const auto apart = [&](const char* method) {
-      const Graph cut = compensate(dense, map, removed, find_compensation(method), {}, {}).graph;
+      const Graph cut = compensated(dense, map, removed, find_compensation(method)).graph;
       return (forward(cut, inputs).outputs[0] - expected).abs().max().item<double>();
     };
     EXPECT_LT(apart("ot"), 0.9 * apart("none"));
@@ -251,7 +252,7 @@ TEST(Readers, FiltersThatGrowWithoutBoundAreRefused) {
   const ChannelMap map = analyze_channels(graph);
   ASSERT_TRUE(map.groups[0].prunable());
   const std::set<ChannelId> removed = {map.groups[0].channels[3]};
-  const Compensated done = compensate(graph, map, removed, find_compensation("most-sim"), {}, {});
+  const Compensated done = compensated(graph, map, removed, find_compensation("most-sim"));
   EXPECT_NE(done.groups.at(0).find("too large to compare"), std::string::npos) << done.groups.at(0);
 }
 

@@ -5,8 +5,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
 #include "pare/exec/program.h"
 #include "pare/layerwise/linear_rows.h"
+#include "pare/layerwise/offset_places.h"
 #include "pare/passes/remove_channels.h"
 #include "support/builder.h"
 
@@ -22,22 +26,31 @@ struct Case {
   Graph pruned;
 };
 
-// Removes the second half of the channels of the first group.
-Case halved(const Graph& graph) {
+Case cut(const Graph& given, const std::function<bool(const ChannelGroup&)>& which) {
+  const Graph graph = with_offset_places(given);
   Case c{graph, analyze_channels(graph), {}, {}};
-  const auto& channels = c.map.groups[0].channels;
-  c.removed.insert(channels.begin() + static_cast<int64_t>(channels.size() / 2), channels.end());
+  for (const auto& group : c.map.groups)
+    if (which(group))
+      c.removed.insert(group.channels.begin() + static_cast<int64_t>(group.channels.size() / 2), group.channels.end());
   c.pruned = remove_channels(graph, c.map, c.removed);
   return c;
 }
 
-Graph refitted(const Case& c, const std::vector<at::Tensor>& inputs, const RefitOptions& options,
-               RefitReport* report = nullptr) {
-  RefitReport own;
-  const Graph graph =
-      refit(c.graph, c.pruned, c.map, c.removed, samples_of(inputs), options, report != nullptr ? *report : own);
-  verify(graph);
-  return graph;
+// Removes the second half of the channels of the first group.
+Case halved(const Graph& graph) {
+  bool first = true;
+  return cut(graph, [&](const ChannelGroup&) { return std::exchange(first, false); });
+}
+
+Refitted refitted(const Case& c, const std::vector<at::Tensor>& inputs, const RefitOptions& options,
+                  bool choose = false) {
+  Observer nobody;
+  auto cuts = cuts_of(c.map, c.removed);
+  for (auto& cut : cuts) cut.choose = choose;
+  Refitted result = refit(c.graph, c.map, cuts, samples_of(inputs), options, nobody);
+  result.graph = without_zero_offsets(result.graph);
+  verify(result.graph);
+  return result;
 }
 
 double difference(const Graph& a, const Graph& b, const std::vector<at::Tensor>& inputs) {
@@ -103,16 +116,16 @@ Graph with_first_layer(const Kind& kind) {
   return g.finish(kind.layer(g, a));
 }
 
-const RefitOptions kExact{.ridge = 1e-12, .places = 1 << 30};
+RefitOptions exact(double ridge) { return {.solve = {.ridge = ridge, .choices = {}}, .places = 1 << 30}; }
 
 TEST(Refit, EveryKindOfLayerIsTheLeastSquaresSolution) {
   const at::NoGradGuard no_grad;
   for (const Kind& kind : kinds()) {
     const Case c = halved(with_first_layer(kind));
     const auto inputs = random_inputs(c.graph, 40, 3);
-    RefitReport report;
-    const Graph graph = refitted(c, inputs, kExact, &report);
-    ASSERT_EQ(report.solved.size(), 1u) << kind.name;
+    const Refitted result = refitted(c, inputs, exact(1e-12));
+    const Graph& graph = result.graph;
+    ASSERT_EQ(result.solved.size(), 1u) << kind.name;
     // No other weights and bias give a smaller residual on these images: the residual is at right angles to the rows.
     RunOptions run;
     size_t node = 0;
@@ -147,7 +160,7 @@ TEST(Refit, RepeatedChannelsCostNothing) {
     repeat(graph, graph.nodes[0].inputs[1], kind.groups);
     const Case c = halved(graph);
     const auto inputs = random_inputs(graph, 40, 3);
-    EXPECT_LT(difference(graph, refitted(c, inputs, {.ridge = 1e-9, .places = 1 << 30}), inputs), 2e-3) << kind.name;
+    EXPECT_LT(difference(graph, refitted(c, inputs, exact(1e-9)).graph, inputs), 2e-3) << kind.name;
   }
 }
 
@@ -163,24 +176,20 @@ Graph residual_network() {
 }
 
 Case inner_halved(const Graph& graph) {
-  Case c{graph, analyze_channels(graph), {}, {}};
-  for (const auto& group : c.map.groups)
-    if (group.channels.size() == 12) c.removed.insert(group.channels.begin() + 6, group.channels.end());
-  c.pruned = remove_channels(graph, c.map, c.removed);
-  return c;
+  return cut(graph, [](const ChannelGroup& group) { return group.channels.size() == 12; });
 }
 
 TEST(Refit, IsTheSameInPiecesAndWithLittleMemory) {
   const Case c = inner_halved(residual_network());
   ASSERT_EQ(c.removed.size(), 12u);
   const auto inputs = random_inputs(c.graph, 64, 3);
-  RefitOptions options{.places = 20};
+  RefitOptions options{.places = 20, .checked = 0};  // pieces would decide which samples choose the ridge
   options.side_by_side.piece = 64;
-  const Graph whole = refitted(c, inputs, options);
+  const Graph whole = refitted(c, inputs, options).graph;
   for (const int64_t piece : {1, 7, 64})
     for (const int64_t memory : {int64_t{0}, int64_t{20000}, int64_t{1} << 30}) {
       options.side_by_side = {.piece = piece, .memory = memory};
-      EXPECT_LT(difference(whole, refitted(c, inputs, options), inputs), 1e-4) << piece << " " << memory;
+      EXPECT_LT(difference(whole, refitted(c, inputs, options).graph, inputs), 1e-4) << piece << " " << memory;
     }
 }
 
@@ -191,7 +200,36 @@ TEST(Refit, LosesLessThanPlainRemoval) {
     const at::NoGradGuard no_grad;
     return (forward(c.graph, others).outputs[0] - forward(graph, others).outputs[0]).square().mean().item<double>();
   };
-  EXPECT_LT(lost(refitted(c, inputs, {})), 0.5 * lost(c.pruned));
+  EXPECT_LT(lost(refitted(c, inputs, {}).graph), 0.5 * lost(c.pruned));
+}
+
+// Channels that are copies of others are the ones that go where the layer that reads them chooses.
+TEST(Refit, TheReaderChoosesWhatCostsNothing) {
+  const Kind kind = kinds()[0];
+  Graph graph = with_first_layer(kind);
+  repeat(graph, graph.nodes[0].inputs[1], 1);  // channel i + 4 is channel i
+  const Case c = halved(graph);
+  const auto inputs = random_inputs(graph, 40, 3);
+  const Refitted chosen = refitted(c, inputs, exact(1e-9), /*choose=*/true);
+  ASSERT_EQ(chosen.removed.size(), 4u);
+  std::set<size_t> pairs;
+  const auto& channels = c.map.groups[0].channels;
+  for (size_t i = 0; i < channels.size(); ++i)
+    if (chosen.removed.contains(channels[i])) pairs.insert(i % 4);
+  EXPECT_EQ(pairs.size(), 4u);  // one of each pair
+  EXPECT_LT(difference(graph, chosen.graph, inputs), 2e-3);
+}
+
+// A layer with more unknowns than may be solved loses its channels all the same, and it is said.
+TEST(Refit, WhatIsTooLargeIsOnlyCut) {
+  const Case c = halved(with_first_layer(kinds()[0]));
+  const auto inputs = random_inputs(c.graph, 8, 3);
+  RefitOptions options;
+  options.largest = 10;
+  const Refitted result = refitted(c, inputs, options);
+  EXPECT_TRUE(result.solved.empty());
+  ASSERT_EQ(result.left.size(), 1u);
+  EXPECT_LT(difference(c.pruned, result.graph, inputs), 1e-6);
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "pare/compensate/compensate.h"
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "random/random_graph.h"
+#include "support/compensated.h"
 
 namespace pare {
 namespace {
@@ -73,7 +73,7 @@ class ScaledCopiesTest : public ::testing::Test {
     Count& count = counts_[name];
     try {
       const auto with = [&](const std::set<ChannelId>& removed) {
-        return compensate(made.graph, map, removed, method, {}, {});
+        return compensated(made.graph, map, removed, method);
       };
       if (name == "none") {
         count.merged += error_of(with(made.copies).graph, inputs, expected) <= 1e-3 ? 1 : 0;

@@ -10,7 +10,7 @@
 namespace pare {
 namespace {
 
-using Samples = std::vector<std::vector<at::Tensor>>;
+using InputList = std::vector<std::vector<at::Tensor>>;
 
 Graph with_constant(const char* op, double constant) {
   TestGraph net;
@@ -23,7 +23,7 @@ TEST(CompareModels, LargestDifferencesAreOfAllSamples) {
   at::Tensor peaked = at::zeros({1, 4}, at::kDouble);
   peaked[0][0] = 10;
   // One sample has more elements outside, the other the larger difference.
-  for (const Samples& samples : {Samples{{even}, {peaked}}, Samples{{peaked}, {even}}}) {
+  for (const InputList& samples : {InputList{{even}, {peaked}}, InputList{{peaked}, {even}}}) {
     const auto all = compare_models(with_constant("Mul", 1), with_constant("Mul", 2), samples, {});
     ASSERT_EQ(all.size(), 1U);
     EXPECT_EQ(all[0].largest, 10);
@@ -35,7 +35,7 @@ TEST(CompareModels, LargestDifferencesAreOfAllSamples) {
 TEST(CompareModels, ASampleMoreMakesNoFigureSmaller) {
   const Graph a = with_constant("Mul", 1);
   const Graph b = with_constant("Add", 1);
-  Samples samples;
+  InputList samples;
   Difference before;
   for (const double size : {1.0, 100.0, 1e6, 0.001, 10.0}) {
     samples.push_back({at::full({1, 4}, size, at::kDouble)});
@@ -51,7 +51,8 @@ TEST(CompareModels, ASampleMoreMakesNoFigureSmaller) {
 
 TEST(CompareModels, TheSameModelHasNoDifference) {
   const Graph a = with_constant("Mul", 3);
-  const auto all = compare_models(a, a, Samples{{at::ones({1, 4}, at::kDouble)}, {at::zeros({1, 4}, at::kDouble)}}, {});
+  const auto all =
+      compare_models(a, a, InputList{{at::ones({1, 4}, at::kDouble)}, {at::zeros({1, 4}, at::kDouble)}}, {});
   ASSERT_EQ(all.size(), 1U);
   EXPECT_TRUE(all[0].ok());
   EXPECT_EQ(all[0].largest, 0);
@@ -69,7 +70,7 @@ TEST(CompareModels, ModelsThatCannotAgreeAreAFailedVerification) {
   other_outputs.outputs.push_back(a.outputs[0]);
   for (const Graph& b : {other_shape, other_inputs, other_outputs}) {
     try {
-      compare_models(a, b, Samples{{at::ones({1, 4}, at::kDouble)}}, {});
+      compare_models(a, b, InputList{{at::ones({1, 4}, at::kDouble)}}, {});
       ADD_FAILURE() << "they were compared";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::verification) << error.what();
@@ -77,7 +78,7 @@ TEST(CompareModels, ModelsThatCannotAgreeAreAFailedVerification) {
   }
   // A first model that does not take the inputs is another matter.
   try {
-    compare_models(other_shape, a, Samples{{at::ones({1, 4}, at::kDouble)}}, {});
+    compare_models(other_shape, a, InputList{{at::ones({1, 4}, at::kDouble)}}, {});
     ADD_FAILURE() << "they were compared";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::shape) << error.what();

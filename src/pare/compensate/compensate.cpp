@@ -82,26 +82,39 @@ bool all_finite(const at::Tensor& tensor) {
   return std::isfinite(tensor.sum().item<double>()) || at::isfinite(tensor).all().item<bool>();
 }
 
-Compensated by_regression(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
-                          const CompensateOptions& options, const std::vector<at::Tensor>& inputs) {
-  if (inputs.empty()) throw Error(ErrorKind::usage, "--compensate", "the method needs images");
-  Compensated result;
-  ReconstructReport report;
-  const Graph pruned = remove_channels(graph, map, removed);
-  result.graph = reconstruct(graph, pruned, map, removed, inputs, options.reconstruct, report);
-  result.notes.push_back(fmt::format("{} layers solved, {} merged", report.solved.size(), report.merged.size()));
-  for (const auto& left : report.left) result.notes.push_back("left as it was: " + left);
+Compensated by_solving(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
+                       const CompensateOptions& options, const Samples& samples, Observer& observer) {
+  if (samples.size == 0) throw Error(ErrorKind::usage, "--compensate", "the method needs images");
+  Refitted refitted = refit(graph, map, cuts, samples, options.refit, observer);
+  Compensated result{.graph = std::move(refitted.graph), .removed = std::move(refitted.removed)};
+  result.notes.push_back(fmt::format("{} layers solved on {} samples", refitted.solved.size(), samples.size));
+  for (const auto& left : refitted.left) result.notes.push_back("only cut, not solved: " + left);
+  return result;
+}
+
+std::set<ChannelId> removed_by(const std::vector<GroupCut>& cuts) {
+  std::set<ChannelId> removed;
+  for (const auto& cut : cuts) removed.insert(cut.order.begin(), cut.order.begin() + cut.count);
+  return removed;
+}
+
+Compensated without_samples(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
+                            const Compensation& method, const CompensateOptions& options) {
+  std::set<ChannelId> removed = removed_by(cuts);
+  Compensated result = method.merge != nullptr ? by_merging(graph, map, removed, method, options)
+                                               : by_fusion(graph, map, removed, method);
+  result.removed = std::move(removed);
   return result;
 }
 
 }  // namespace
 
-Compensated compensate(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
-                       const Compensation& method, const CompensateOptions& options,
-                       const std::vector<at::Tensor>& inputs) {
-  Compensated result = method.merge != nullptr  ? by_merging(graph, map, removed, method, options)
-                       : method.fuse != nullptr ? by_fusion(graph, map, removed, method)
-                                                : by_regression(graph, map, removed, options, inputs);
+Compensated compensate(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
+                       const Compensation& method, const CompensateOptions& options, const Samples& samples,
+                       Observer& observer) {
+  const bool solves = method.merge == nullptr && method.fuse == nullptr;
+  Compensated result = solves ? by_solving(graph, map, cuts, options, samples, observer)
+                              : without_samples(graph, map, cuts, method, options);
   for (const auto& [name, tensor] : result.graph.tensors)
     if (tensor.is_floating_point() && !all_finite(tensor) &&
         (!graph.is_constant(name) || all_finite(graph.tensor(name))))

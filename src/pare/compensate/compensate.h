@@ -1,6 +1,6 @@
 // The compensations by name. A method finds a Merge for each group (compensate/merge.h) or for each reader of one
-// (compensate/readers.h), or fuses the dense graph into the pruned one (fuse/compensate_by_transport.h), or makes the
-// pruned graph anew from images (compensate/reconstruct.h). One file each; the list is in compensate.cpp.
+// (compensate/readers.h), or fuses the dense graph into the pruned one (fuse/compensate_by_transport.h), or solves the
+// layers again on samples (layerwise/refit.h). One file each; the list is in compensate.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,9 @@
 #include "pare/compensate/most_sim.h"
 #include "pare/compensate/nmf.h"
 #include "pare/compensate/nnls.h"
-#include "pare/compensate/reconstruct.h"
 #include "pare/core/graph.h"
+#include "pare/dist/observer.h"
+#include "pare/layerwise/refit.h"
 
 namespace pare {
 
@@ -31,7 +32,7 @@ struct CompensateOptions {
   NnlsOptions nnls;
   NmfOptions nmf;
   GaussianOptions gaussian;
-  ReconstructOptions reconstruct;
+  RefitOptions refit;
 };
 
 struct Compensation {
@@ -42,7 +43,7 @@ struct Compensation {
   // After merging: what else changes in the pruned graph. `dense` has exact copies folded.
   Graph (*finish)(const Graph& dense, const Graph& pruned, const ChannelMap& map,
                   const std::set<ChannelId>& removed) = nullptr;
-  Graph (*fuse)(const Graph& dense, const Graph& pruned) = nullptr;  // with neither a method regresses
+  Graph (*fuse)(const Graph& dense, const Graph& pruned) = nullptr;  // with neither a method solves
 };
 
 const std::vector<Compensation>& compensations();
@@ -51,13 +52,15 @@ const Compensation& find_compensation(const std::string& name);
 
 struct Compensated {
   Graph graph;
+  std::set<ChannelId> removed;
   std::map<size_t, std::string> groups;  // what was done for a group, by its index
   std::vector<std::string> notes;
 };
 
-// The graph without `removed`, compensated. `inputs` are the images of a method that needs them, one tensor per input.
-Compensated compensate(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
-                       const Compensation& method, const CompensateOptions& options,
-                       const std::vector<at::Tensor>& inputs);
+// The graph without the channels that `cuts` take, compensated. A method that solves needs samples, and a graph with
+// places for offsets (layerwise/offset_places.h).
+Compensated compensate(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
+                       const Compensation& method, const CompensateOptions& options, const Samples& samples,
+                       Observer& observer);
 
 }  // namespace pare

@@ -87,7 +87,8 @@ class EliminatedReader {
 
 }  // namespace
 
-Elimination eliminate(const std::vector<EliminationReader>& problem, int64_t channels, double ridge) {
+Elimination eliminate(const std::vector<EliminationReader>& problem, int64_t channels, double ridge, int64_t most) {
+  const int64_t end = most < 0 ? channels : std::min(most, channels);
   std::vector<EliminatedReader> readers;
   for (const auto& reader : problem) readers.emplace_back(reader, channels, ridge);
   std::vector<int64_t> names(static_cast<size_t>(channels));  // of the channels that the readers still hold
@@ -95,7 +96,7 @@ Elimination eliminate(const std::vector<EliminationReader>& problem, int64_t cha
   std::vector<bool> gone(names.size(), false);
   Elimination result;
   double error = 0;
-  while (static_cast<int64_t>(result.order.size()) < channels) {
+  while (static_cast<int64_t>(result.order.size()) < end) {
     at::Tensor losses = at::zeros({static_cast<int64_t>(names.size())}, at::kDouble);
     for (const auto& reader : readers) losses += reader.losses();
     const double* loss = losses.data_ptr<double>();

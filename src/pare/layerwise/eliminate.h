@@ -31,7 +31,8 @@ struct Elimination {
   std::vector<double> error;   // of the network without the first i + 1 of them
 };
 
-// Every reader sees the same n channels. `ridge` times the mean of its diagonal is added to each covariance.
-Elimination eliminate(const std::vector<EliminationReader>& readers, int64_t channels, double ridge);
+// Every reader sees the same n channels, of which `most` go (below zero: all). `ridge` times the mean of its diagonal
+// is added to each covariance.
+Elimination eliminate(const std::vector<EliminationReader>& readers, int64_t channels, double ridge, int64_t most = -1);
 
 }  // namespace pare

@@ -42,7 +42,7 @@ at::Tensor scores_of(const at::Tensor& z) {
 }  // namespace
 
 std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
-                                           const Samples& samples, const FisherOptions& options) {
+                                           const Samples& samples, const FisherOptions& options, Observer& observer) {
   const Program program(scores_only(graph));
   RunOptions run;
   for (const size_t layer : layers) run.taps.push_back(graph.nodes[layer].outputs[0]);
@@ -75,10 +75,15 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
       [&](const Part& part) {
         for (size_t l = 0; l < part.size(); ++l) sums[l] = sums[l].defined() ? sums[l] + part[l] : part[l];
         done = std::min(done + options.piece, samples.size);
-        if (options.progress) options.progress(done, samples.size);
+        observer.step("weighing outputs", done, samples.size);
       });
+  at::Tensor count = at::full({1}, samples.size, at::kDouble);
+  observer.ranks().sum(count);
   std::map<size_t, at::Tensor> fisher;
-  for (size_t l = 0; l < layers.size(); ++l) fisher[layers[l]] = sums[l] / static_cast<double>(samples.size);
+  for (size_t l = 0; l < layers.size(); ++l) {
+    observer.ranks().sum(sums[l]);
+    fisher[layers[l]] = sums[l] / count.item<double>();
+  }
   return fisher;
 }
 

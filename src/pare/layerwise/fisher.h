@@ -6,11 +6,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <vector>
 
 #include "pare/core/graph.h"
+#include "pare/dist/observer.h"
 #include "pare/samples/samples.h"
 
 namespace pare {
@@ -18,12 +18,11 @@ namespace pare {
 struct FisherOptions {
   int64_t piece = 4;
   uint64_t seed = 0;
-  std::function<void(int64_t done, int64_t all)> progress;
 };
 
 // Of layers (analysis/layers.h) by their nodes: double [outputs, outputs].
 std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
-                                           const Samples& samples, const FisherOptions& options);
+                                           const Samples& samples, const FisherOptions& options, Observer& observer);
 
 // Q = U diag(√(λ_i + ρ·mean λ)) Uᵀ of F = U diag(λ) Uᵀ: weighs outputs by what they mean, and none by nothing.
 at::Tensor fisher_root(const at::Tensor& F, double rho = 0.01);

@@ -7,124 +7,115 @@
 
 #include "pare/analysis/layers.h"
 #include "pare/calibrate/moments.h"
-#include "pare/calibrate/ridge.h"
 #include "pare/core/error.h"
+#include "pare/layerwise/eliminate.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/pooled_source.h"
-#include "pare/layerwise/row_moments.h"
+#include "pare/layerwise/reader_rows.h"
+#include "pare/passes/remove_channels.h"
 
 namespace pare {
 
 namespace {
 
-using GroupMoments = std::vector<RowMoments>;  // of each group of a layer
-
-at::Tensor slice(const at::Tensor& x, int64_t axis, const at::Tensor& index) {
-  return index.numel() == x.size(axis) ? x : x.index_select(axis, index);
-}
+using GroupMoments = std::vector<SplitMoments>;  // of each group of a layer
 
 class Refit {
  public:
-  Refit(const Graph& original, const Graph& compressed, const ChannelMap& map, const std::set<ChannelId>& removed,
-        const Samples& samples, const RefitOptions& options, RefitReport& report)
+  Refit(const Graph& original, const ChannelMap& map, const std::vector<GroupCut>& cuts, const Samples& samples,
+        const RefitOptions& options, Observer& observer)
       : original_(original),
-        compressed_(compressed),
+        compressed_(original),
         map_(map),
-        removed_(removed),
         options_(options),
-        report_(report),
+        observer_(observer),
         usage_(usage_of(original)) {
-    give_biases();
-    own_usage_ = usage_of(compressed_);
+    for (const auto& cut : cuts) {
+      const ChannelGroup& group = map.groups[cut.group];
+      for (const size_t s : group.consumers) lost_.insert(map.slots[s].node);
+      if (const auto reader = chosen_at(cut))
+        choices_[*reader].push_back(&cut);
+      else
+        result_.removed.insert(cut.order.begin(), cut.order.begin() + cut.count);
+    }
     both_.emplace(original_, compressed_, samples, options.side_by_side);
   }
 
-  Graph run() {
+  Refitted run() {
     for (size_t n = 0; n < compressed_.nodes.size(); ++n) {
       visit(n);
-      if (options_.progress)
-        options_.progress(static_cast<int64_t>(n) + 1, static_cast<int64_t>(compressed_.nodes.size()));
+      observer_.step("solving layers", static_cast<int64_t>(n) + 1, static_cast<int64_t>(compressed_.nodes.size()));
     }
-    return std::move(compressed_);
+    result_.graph = remove_channels(compressed_, map_, result_.removed);
+    return std::move(result_);
   }
 
  private:
-  // A matrix product that will be solved and has nowhere to put an offset gets its addition now, before nodes are
-  // counted.
-  void give_biases() {
-    for (size_t n = 0; n < compressed_.nodes.size(); ++n) {
-      const auto layer = layer_of(compressed_, n);
-      if (!layer || compressed_.nodes[n].op != "MatMul") continue;
-      const auto found = usage_.producer.find(compressed_.nodes[n].outputs.front());
-      if (found == usage_.producer.end() || (!lost_channels(found->second) && options_.own_ridge == 0)) continue;
-      const at::Tensor& weight = compressed_.tensor(compressed_.nodes[n].inputs[1]);
-      add_offset(compressed_, *layer, at::zeros({weight.size(layer->out_axis)}, at::kDouble));
-    }
+  // The layer at which the channels of a cut can be chosen: the only one that reads them.
+  std::optional<size_t> chosen_at(const GroupCut& cut) const {
+    const ChannelGroup& group = map_.groups[cut.group];
+    if (!cut.choose || group.consumers.size() != 1) return {};
+    const Slot& slot = map_.slots[group.consumers[0]];
+    const auto layer = solvable(slot.node);
+    if (slot.input != 1 || !layer || !reader_places(slot, removable(map_, group))) return {};
+    return slot.node;
+  }
+
+  std::optional<Layer> solvable(size_t node) const {
+    const auto layer = layer_of(original_, node);
+    if (!layer || !has_rows(original_, *layer)) return {};
+    const at::Tensor weight = weight_by_group(original_, *layer);
+    return weight.size(2) * weight.size(3) <= options_.largest ? layer : std::nullopt;
   }
 
   void visit(size_t n) {
+    const bool lost = lost_.contains(n);
     const Node& node = compressed_.nodes[n];
-    const auto made = usage_.producer.find(twin_output(n));
-    if (made == usage_.producer.end() || node.inputs.empty() || !both_->changed(node.inputs[0])) return;
-    if (original_.nodes[made->second].op != node.op) return;
-    if (norm_parameters(compressed_, n)) return refit_norm(n);
-    const auto layer = layer_of(compressed_, n);
-    const auto source = layer_of(original_, made->second);
-    const bool lost = lost_channels(made->second);
-    if (!layer || !source || !has_rows(compressed_, *layer)) {
-      if (lost) report_.left.push_back(fmt::format("{}: not a layer that can be solved", describe(node)));
-      return;
-    }
-    if (lost || (options_.own_ridge > 0 && !depthwise(*source))) solve(*layer, *source, lost);
+    const bool changed = !node.inputs.empty() && both_->changed(node.inputs[0]);
+    if (changed && norm_parameters(compressed_, n)) return refit_norm(n);
+    if (!lost && (!changed || options_.own_ridge == 0)) return;
+    const auto layer = solvable(n);
+    if (layer && (lost || !depthwise(*layer))) return solve(*layer, lost);
+    if (lost) leave(n);
   }
 
-  // The value of the original that a node's output corresponds to: a product whose addition was made for it gives what
-  // the addition gives.
-  std::string twin_output(size_t n) const {
-    const std::string& own = compressed_.nodes[n].outputs.front();
-    if (usage_.producer.contains(own) && original_.nodes[usage_.producer.at(own)].op == compressed_.nodes[n].op)
-      return own;
-    for (const auto& node : compressed_.nodes)
-      if (node.op == "Add" && (node.inputs[0] == own || node.inputs[1] == own) &&
-          usage_.producer.contains(node.outputs.front()))
-        return node.outputs.front();
-    return own;
+  // A layer that can't be solved loses its channels all the same.
+  void leave(size_t n) {
+    result_.left.push_back(
+        layer_of(original_, n)
+            ? fmt::format("{}: more than {} unknowns of an output", describe(original_.nodes[n]), options_.largest)
+            : fmt::format("{}: not a layer that can be solved", describe(original_.nodes[n])));
+    for (const Slot& slot : map_.slots) {
+      if (slot.node != n || slot.role != SlotRole::consumer) continue;
+      const at::Tensor tensor = compressed_.tensor(compressed_.nodes[n].inputs[slot.input]);
+      at::Tensor mask = at::ones({static_cast<int64_t>(slot.ids.size())}, tensor.options());
+      for (size_t i = 0; i < slot.ids.size(); ++i)
+        if (slot.ids[i] != kUnlabelled && result_.removed.contains(ChannelId{slot.ids[i]}))
+          mask[static_cast<int64_t>(i)] = 0;
+      Shape dims(static_cast<size_t>(tensor.dim()), 1);
+      dims[static_cast<size_t>(slot.axis)] = -1;
+      replace_constant(compressed_, n, slot.input, tensor * mask.reshape(dims));
+    }
+    both_->note_change(n);
   }
 
   bool depthwise(const Layer& layer) const {
     return layer.groups > 1 && original_.tensor(original_.nodes[layer.node].inputs[1]).size(1) == 1;
   }
 
-  bool lost_channels(size_t node) const {
-    const auto gone = [&](int64_t id) { return id != kUnlabelled && removed_.contains(ChannelId{id}); };
-    return std::any_of(map_.slots.begin(), map_.slots.end(), [&](const Slot& slot) {
-      return slot.node == node && slot.role == SlotRole::consumer &&
-             std::any_of(slot.ids.begin(), slot.ids.end(), gone);
-    });
-  }
-
-  // Which entries of a value of the original, along one axis, the compressed network still has.
-  at::Tensor kept(const std::string& value, const at::Tensor& x, int64_t axis) const {
-    const int64_t a = axis < 0 ? axis + x.dim() : axis;
-    return at::tensor(RewriteContext::kept(keep_mask(map_, value, removed_), x.sizes(), a), at::kLong);
-  }
-  at::Tensor kept_part(const std::string& value, const at::Tensor& x, int64_t axis) const {
-    return slice(x, axis, kept(value, x, axis));
-  }
-
-  // --- layers
+  // --- what a layer reads and should give
 
   struct Rows {
     at::Tensor x, t;  // [groups, n, unknowns], [groups, n, outputs]
   };
 
-  // What the layer reads now, and what it should give.
-  Rows rows(const Layer& layer, const Layer& source, const BothValues& values) const {
-    const Node& node = compressed_.nodes[layer.node];
-    const at::Tensor y = evaluate_node(original_, original_.nodes[source.node], values.before).front();
-    const at::Tensor t = target(layer, source.node, y, values);
+  Rows rows(const Layer& layer, const BothValues& values) const {
+    const Node& node = original_.nodes[layer.node];
+    const at::Tensor y = evaluate_node(original_, node, values.before).front();
+    const at::Tensor t = options_.shortcut ? y + lost_beside(layer, values, y) : y;
     const at::Tensor places = some_places(places_of(layer, t), values.first, t.size(0));
-    return {input_rows(compressed_, layer, values.after.at(node.inputs[0]), places), output_rows(layer, t, places)};
+    return {input_rows(original_, layer, values.after.at(node.inputs[0]), places),
+            output_rows(layer, t, places) / scale_of(node)};
   }
 
   at::Tensor some_places(int64_t all, int64_t first, int64_t images) const {
@@ -132,62 +123,49 @@ class Refit {
   }
 
   // Averages and the layer change places: it is applied to every place of the averaged value.
-  Rows rows_before_pool(const Layer& source, const std::string& value, const BothValues& values) const {
+  Rows rows_before_pool(const Layer& layer, const std::string& value, const BothValues& values) const {
     const Layer everywhere{.value_axis = 1};
     const at::Tensor& before = values.before.at(value);
-    const at::Tensor& after = values.after.at(value);
     const at::Tensor places = some_places(places_of(everywhere, before), values.first, before.size(0));
     const at::Tensor x = output_rows(everywhere, before, places)[0];
-    const at::Tensor weight = weight_by_group(original_, source)[0].squeeze(-1).to(x.scalar_type());
-    const at::Tensor t = at::mm(x, weight.t()) + bias_of(original_, source).to(x.scalar_type());
-    const std::string& made = original_.nodes[source.node].outputs[0];
-    return {output_rows(everywhere, after, places), kept_columns(made, t).unsqueeze(0)};
+    const at::Tensor weight = weight_by_group(original_, layer)[0].squeeze(-1).to(x.scalar_type());
+    const at::Tensor t = at::mm(x, weight.t()) + bias_of(original_, layer).to(x.scalar_type());
+    return {output_rows(everywhere, values.after.at(value), places), t.unsqueeze(0)};
   }
 
-  // Of rows with one column for each output of a layer of the original, those that are left.
-  at::Tensor kept_columns(const std::string& value, const at::Tensor& t) const {
-    const at::Tensor mask = keep_mask(map_, value, removed_);
-    if (!mask.defined() || mask.numel() == 1) return t;
-    return t.index_select(1, mask.reshape({-1}).nonzero().squeeze(1));
-  }
+  // A Gemm multiplies its product by this; weights and offsets are those of the product.
+  static double scale_of(const Node& node) { return node.op == "Gemm" ? node.real("alpha", 1) : 1; }
 
   static at::Tensor bias_of(const Graph& graph, const Layer& layer) {
     const Node& node = graph.nodes[layer.node];
     const int64_t outputs = graph.tensor(node.inputs[1]).size(layer.out_axis) * (layer.transposed ? layer.groups : 1);
     if (node.op == "MatMul" || !node.has_input(2)) return at::zeros({outputs}, at::kDouble);
-    return graph.tensor(node.inputs[2]).to(at::kDouble).reshape({-1}).expand({outputs});
+    const double beta = node.op == "Gemm" ? node.real("beta", 1) / scale_of(node) : 1;
+    return beta * graph.tensor(node.inputs[2]).to(at::kDouble).reshape({-1}).expand({outputs});
   }
 
-  // What the layer gave, and what the shortcut added to it lost.
-  at::Tensor target(const Layer& layer, size_t twin, const at::Tensor& y, const BothValues& values) const {
-    const at::Tensor own = kept_part(original_.nodes[twin].outputs[0], y, layer.value_axis);
-    if (!options_.shortcut) return own;
-    const at::Tensor lost = lost_beside(layer, twin, values);
-    return lost.defined() && lost.sizes() == own.sizes() ? own + lost : own;
-  }
-
-  at::Tensor lost_beside(const Layer& layer, size_t twin, const BothValues& values) const {
-    size_t last = twin;
+  // What the shortcut added to the layer's output y lost, as the layer would have to give it.
+  at::Tensor lost_beside(const Layer& layer, const BothValues& values, const at::Tensor& y) const {
+    const at::Tensor nothing = at::zeros({1}, y.options());
+    size_t last = layer.node;
     at::Tensor scale;
     auto reader = only_reader(original_, usage_, last);
     if (reader && original_.nodes[*reader].op == "BatchNormalization") {
-      const auto own = only_reader(compressed_, own_usage_, layer.node);
-      const auto norm = own ? norm_parameters(compressed_, *own) : std::nullopt;
-      if (!norm) return {};
+      const auto norm = norm_parameters(compressed_, *reader);
+      if (!norm) return nothing;
       scale = norm->gamma / norm->sigma;
       last = *reader;
       reader = only_reader(original_, usage_, last);
     }
-    if (!reader || original_.nodes[*reader].op != "Add") return {};
+    if (!reader || original_.nodes[*reader].op != "Add") return nothing;
     const auto& operands = original_.nodes[*reader].inputs;
     const std::string& other = operands[0] == original_.nodes[last].outputs[0] ? operands[1] : operands[0];
     const auto before = values.before.find(other);
     const auto after = values.after.find(other);
-    if (before == values.before.end() || after == values.after.end() || before->second.is_same(after->second))
-      return {};
-    const at::Tensor part = kept_part(other, before->second, layer.value_axis);
-    if (part.sizes() != after->second.sizes()) return {};
-    const at::Tensor lost = part - after->second;
+    if (before == values.before.end() || after == values.after.end() || before->second.is_same(after->second) ||
+        before->second.sizes() != y.sizes())
+      return nothing;
+    const at::Tensor lost = before->second - after->second;
     if (!scale.defined()) return lost;
     // Where the scale is nothing the layer can make up for nothing.
     const at::Tensor inverse = at::where(scale.abs() > 1e-6, 1 / scale, at::zeros_like(scale));
@@ -196,61 +174,106 @@ class Refit {
     return lost * inverse.reshape(dims).to(lost.scalar_type());
   }
 
-  // The node of the compressed graph that averages what the layer reads, channel by channel.
-  std::optional<size_t> averaging_node(const Layer& source, const Layer& layer) const {
-    const auto pool = pool_before(original_, usage_, source.node);
+  // The node that averages what the layer reads, channel by channel.
+  std::optional<size_t> averaging_node(const Layer& layer) const {
+    const auto pool = pool_before(original_, usage_, layer.node);
     if (!pool) return {};
-    const std::string& value = original_.nodes[*pool].outputs.front();
     const auto type = map_.shapes.types.find(original_.nodes[*pool].inputs[0]);
     if (type == map_.shapes.types.end() || type->second.rank() < 3 ||
-        type->second.dims[1] != weight_by_group(original_, source).size(2))
+        type->second.dims[1] != weight_by_group(original_, layer).size(2))
       return {};
-    for (size_t n = 0; n < layer.node; ++n)
-      if (compressed_.nodes[n].outputs.front() == value) return n;
-    return {};
+    return pool;
   }
 
-  void solve(const Layer& layer, const Layer& source, bool lost) {
-    const Node& node = compressed_.nodes[layer.node];
-    const std::string name = node.name.empty() ? node.outputs[0] : node.name;
+  // --- solving
+
+  void solve(const Layer& layer, bool lost) {
+    GroupMoments moments = moments_of(layer);
     const at::Tensor prior = weight_by_group(compressed_, layer);
-    if (prior.size(2) * prior.size(3) > options_.largest) {
-      report_.left.push_back(fmt::format("{}: {} unknowns of an output are more than {}", describe(node),
-                                         prior.size(2) * prior.size(3), options_.largest));
-      return;
+    choose(layer.node, moments, prior);
+    const at::Tensor kept = kept_rows_of(layer.node, prior);
+    SolveOptions solve = options_.solve;
+    if (!lost) solve = {.ridge = options_.own_ridge, .choices = {}};
+    at::Tensor weight = at::zeros_like(prior).flatten(2);
+    std::vector<at::Tensor> biases;
+    for (int64_t g = 0; g < prior.size(0); ++g) {
+      const LayerSolution solution =
+          solve_layer(moments[static_cast<size_t>(g)], kept, prior[g].flatten(1).index_select(1, kept), solve);
+      weight[g].index_copy_(1, kept, solution.weight);
+      biases.push_back(solution.bias);
     }
-    GroupMoments moments(static_cast<size_t>(prior.size(0)));
-    const auto pool = averaging_node(source, layer);
-    both_->run_to<GroupMoments>(
-        pool ? *pool : layer.node,
-        [&](const BothValues& values) {
-          const Rows both =
-              pool ? rows_before_pool(source, compressed_.nodes[*pool].inputs[0], values) : rows(layer, source, values);
-          GroupMoments part;
-          for (int64_t g = 0; g < both.x.size(0); ++g) part.push_back(row_moments(both.x[g], both.t[g]));
-          return part;
-        },
-        [&](const GroupMoments& part) {
-          for (size_t g = 0; g < part.size(); ++g) moments[g] = joined(moments[g], part[g]);
-        });
-    store(layer, prior, moments, lost ? options_.ridge : options_.own_ridge);
-    report_.solved.push_back(name);
+    const at::Tensor old = bias_of(compressed_, layer);
+    store_weight(compressed_, layer, weight.reshape(prior.sizes()));
+    add_offset(compressed_, layer, at::cat(biases) - old);
+    both_->note_change(layer.node);
+    const Node& node = original_.nodes[layer.node];
+    result_.solved.push_back(node.name.empty() ? node.outputs[0] : node.name);
     solved_.insert(node.outputs[0]);
   }
 
-  void store(const Layer& layer, const at::Tensor& prior, const GroupMoments& moments, double ridge) {
-    std::vector<at::Tensor> weights, biases;
-    for (size_t g = 0; g < moments.size(); ++g) {
-      const RowMoments all = over_ranks(moments[g], *options_.ranks);
-      const at::Tensor W =
-          ridge_towards(all.covariance_xx(), all.covariance_xy(), ridge, prior[static_cast<int64_t>(g)].flatten(1));
-      weights.push_back(W.reshape(prior[0].sizes()));
-      biases.push_back(all.mean_y - at::mv(W, all.mean_x));
+  GroupMoments moments_of(const Layer& layer) {
+    const at::Tensor weight = weight_by_group(original_, layer);
+    const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
+    GroupMoments moments(static_cast<size_t>(weight.size(0)), {none, none});
+    const auto pool = averaging_node(layer);
+    using Part = std::vector<RowMoments>;
+    int64_t piece = 0;
+    both_->run_to<Part>(
+        pool ? *pool : layer.node,
+        [&](const BothValues& values) {
+          const Rows both =
+              pool ? rows_before_pool(layer, original_.nodes[*pool].inputs[0], values) : rows(layer, values);
+          Part part;
+          for (int64_t g = 0; g < both.x.size(0); ++g) part.push_back(row_moments(both.x[g], both.t[g]));
+          return part;
+        },
+        [&](const Part& part) {
+          ++piece;
+          const bool checked = options_.checked > 0 && piece % options_.checked == 0;
+          for (size_t g = 0; g < part.size(); ++g) {
+            RowMoments& sum = checked ? moments[g].checked : moments[g].fitted;
+            sum = joined(sum, part[g]);
+          }
+        });
+    for (auto& own : moments)
+      own = {over_ranks(own.fitted, observer_.ranks()), over_ranks(own.checked, observer_.ranks())};
+    return moments;
+  }
+
+  // The channels of groups that this layer alone reads.
+  void choose(size_t node, const GroupMoments& moments, const at::Tensor& prior) {
+    const auto found = choices_.find(node);
+    if (found == choices_.end()) return;
+    for (const GroupCut* cut : found->second) {
+      const ChannelGroup& group = map_.groups[cut->group];
+      const Slot& slot = *weight_slot(map_, group, node);
+      const std::vector<ChannelId> channels = removable(map_, group);
+      ReaderPlaces places = *reader_places(slot, channels);
+      std::erase_if(places.others, [&](int64_t place) { return is_removed(slot.ids[static_cast<size_t>(place)]); });
+      const auto F = options_.fisher.find(node);
+      std::vector<EliminationReader> readers;
+      for (int64_t g = 0; g < prior.size(0); ++g) {
+        const SplitMoments& own = moments[static_cast<size_t>(g)];
+        const at::Tensor all = at::arange(prior.size(2) * prior.size(3));
+        const at::Tensor W =
+            solve_layer(own, all, prior[g].flatten(1), {.ridge = options_.solve.ridge, .choices = {}}).weight;
+        readers.push_back(elimination_reader(joined(own.fitted, own.checked).covariance_xx(),
+                                             weighed(W, F == options_.fisher.end() ? at::Tensor() : F->second, g),
+                                             places, prior.size(3)));
+      }
+      const Elimination elimination =
+          eliminate(readers, static_cast<int64_t>(channels.size()), options_.solve.ridge, cut->count);
+      for (const int64_t i : elimination.order) result_.removed.insert(channels[static_cast<size_t>(i)]);
     }
-    const at::Tensor old = bias_of(compressed_, layer);
-    store_weight(compressed_, layer, at::stack(weights));
-    add_offset(compressed_, layer, at::cat(biases) - old);
-    both_->note_change(layer.node);
+  }
+
+  bool is_removed(int64_t id) const { return id != kUnlabelled && result_.removed.contains(ChannelId{id}); }
+
+  at::Tensor kept_rows_of(size_t node, const at::Tensor& prior) const {
+    for (const Slot& slot : map_.slots)
+      if (slot.node == node && slot.input == 1 && slot.role == SlotRole::consumer)
+        return kept_rows(slot, result_.removed, prior.size(3));
+    return at::arange(prior.size(2) * prior.size(3));
   }
 
   // --- batch norms
@@ -262,13 +285,10 @@ class Refit {
     ChannelMoments before, after;
     using Both = std::pair<at::Tensor, at::Tensor>;
     both_->run_to<Both>(
-        n,
-        [&](const BothValues& values) {
-          return Both(kept_part(value, values.before.at(value), 1), values.after.at(value));
-        },
+        n, [&](const BothValues& values) { return Both(values.before.at(value), values.after.at(value)); },
         [&](const Both& both) { before.add(both.first), after.add(both.second); });
-    before.sum_over(*options_.ranks);
-    after.sum_over(*options_.ranks);
+    before.sum_over(observer_.ranks());
+    after.sum_over(observer_.ranks());
     const auto norm = norm_parameters(compressed_, n);
     const at::Tensor usable = (before.deviation() > 1e-6).logical_and(after.deviation() > 1e-6);
     const at::Tensor ratio =
@@ -283,22 +303,35 @@ class Refit {
   }
 
   const Graph& original_;
-  Graph compressed_;
+  Graph compressed_;  // shaped like the original, with zeros where channels go
   const ChannelMap& map_;
-  const std::set<ChannelId>& removed_;
   const RefitOptions& options_;
-  RefitReport& report_;
-  Usage usage_;                   // of the original
-  Usage own_usage_;               // of the compressed graph
-  std::set<std::string> solved_;  // outputs of solved layers
+  Observer& observer_;
+  Usage usage_;
+  std::set<size_t> lost_;                                   // nodes that read channels that go
+  std::map<size_t, std::vector<const GroupCut*>> choices_;  // cuts that are chosen at a layer
+  std::set<std::string> solved_;                            // outputs of solved layers
   std::optional<SideBySide> both_;
+  Refitted result_;
 };
 
 }  // namespace
 
-Graph refit(const Graph& original, const Graph& compressed, const ChannelMap& map, const std::set<ChannelId>& removed,
-            const Samples& samples, const RefitOptions& options, RefitReport& report) {
-  return Refit(original, compressed, map, removed, samples, options, report).run();
+std::vector<GroupCut> cuts_of(const ChannelMap& map, const std::set<ChannelId>& removed) {
+  std::vector<GroupCut> cuts;
+  for (size_t g = 0; g < map.groups.size(); ++g) {
+    GroupCut cut{.group = g};
+    for (const ChannelId channel : map.groups[g].channels)
+      if (removed.contains(channel)) cut.order.push_back(channel);
+    cut.count = static_cast<int64_t>(cut.order.size());
+    if (cut.count > 0) cuts.push_back(std::move(cut));
+  }
+  return cuts;
+}
+
+Refitted refit(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts, const Samples& samples,
+               const RefitOptions& options, Observer& observer) {
+  return Refit(graph, map, cuts, samples, options, observer).run();
 }
 
 }  // namespace pare

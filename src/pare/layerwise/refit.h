@@ -1,48 +1,67 @@
-// Sequential reconstruction: every layer of the compressed network that lost inputs is solved again, one after another,
-// so that it gives what it gave in the original.
+// Sequential reconstruction: every layer that loses inputs is solved again, one after another, so that it gives what it
+// gave in the original.
 //
 // At a layer with rows h in the network as compressed so far and targets t,
-//   W minimises  Σ ‖W h + b − t‖² / n + λ ‖W − W₀‖²      λ = ρ · mean variance of h,   W₀ the weights that are there
-// with t what the layer gives in the original; where an addition with a shortcut z follows (a batch norm between them
-// or not), what the shortcut lost is asked of the layer too: t + (z − z')·σ/γ. A layer that reads the average over all
-// places of a value is solved on the places themselves, of which there are many more.
-// Moments need memory for one (channels·kernel)² matrix; a layer with more unknowns than `largest` is left as it is,
-// and the report says so. Batch norms that see something else than before but follow no solved layer get running
-// statistics with which their output has the mean and variance it had.
+//   W minimises  Σ ‖W h + b − t‖² / n + λ ‖W − W₀‖²      (layerwise/solve_layer.h; W₀ the weights that are there)
+// over weights that are zero at the channels that go; t is what the layer gives in the original, and where an addition
+// with a shortcut z follows (a batch norm between them or not), what the shortcut lost is asked of the layer too:
+// t + (z − z')·σ/γ. A layer that reads the average over all places of a value is solved on the places themselves, of
+// which there are many more. A group that one layer alone reads is cut there: elimination (layerwise/eliminate.h) on
+// the moments of what the compressed network really gives it.
+//
+// The network keeps its shape on the way, with zeros where channels go; they are removed at the end. Moments need
+// memory for one (channels·kernel)² matrix; a layer with more unknowns than `largest` only gets the zeros, and the
+// report says so. Batch norms that see something else than before but follow no solved layer get running statistics
+// with which their output has the mean and variance it had.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "pare/analysis/channels.h"
 #include "pare/core/graph.h"
-#include "pare/dist/process_group.h"
+#include "pare/dist/observer.h"
 #include "pare/layerwise/side_by_side.h"
+#include "pare/layerwise/solve_layer.h"
 
 namespace pare {
 
+// So many channels of a group go: the first of `order`, or the best found on the way.
+struct GroupCut {
+  size_t group = 0;              // index into ChannelMap::groups
+  std::vector<ChannelId> order;  // at least `count` of them
+  int64_t count = 0;
+  bool choose = false;  // those that elimination finds where one layer alone reads the group
+};
+
+// One for each group that has any of these channels.
+std::vector<GroupCut> cuts_of(const ChannelMap& map, const std::set<ChannelId>& removed);
+
 struct RefitOptions {
-  double ridge = 1e-2;             // ρ
+  SolveOptions solve;
   double own_ridge = 0;            // ρ of layers that lost no channel but read something else; 0: those stay
   int64_t places = 196;            // of an image that are looked at, at the most
   int64_t largest = 4608;          // unknowns of an output up to which a layer is solved
+  int64_t checked = 5;             // every so many pieces the ridge is chosen on one; 0: it is not chosen
   bool shortcut = true;            // ask what a shortcut lost of the layer beside it
   bool norms = true;               // move the statistics of batch norms that follow no solved layer
   uint64_t seed = 0;               // of the places
   SideBySideOptions side_by_side;  // pieces and memory
-  ProcessGroup* ranks = &alone();  // each has its own part of the samples
-  std::function<void(int64_t done, int64_t all)> progress;
+  // Weighs the outputs of layers where elimination chooses (layerwise/fisher.h).
+  std::map<size_t, at::Tensor> fisher;
 };
 
-struct RefitReport {
+struct Refitted {
+  Graph graph;
+  std::set<ChannelId> removed;
   std::vector<std::string> solved;  // layers
   std::vector<std::string> left;    // those that lost channels and could not be solved, with the reason
 };
 
-// `compressed` is `original` without the channels `removed` of `map`.
-Graph refit(const Graph& original, const Graph& compressed, const ChannelMap& map, const std::set<ChannelId>& removed,
-            const Samples& samples, const RefitOptions& options, RefitReport& report);
+// `graph` has places for offsets (layerwise/offset_places.h); `map` is of it.
+Refitted refit(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts, const Samples& samples,
+               const RefitOptions& options, Observer& observer);
 
 }  // namespace pare

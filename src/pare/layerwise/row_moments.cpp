@@ -40,6 +40,11 @@ RowMoments row_moments(const at::Tensor& x, const at::Tensor& y) {
   return moments;
 }
 
+RowMoments no_rows(int64_t d, int64_t q) {
+  const auto zeros = [](at::IntArrayRef dims) { return at::zeros(dims, at::kDouble); };
+  return {.mean_x = zeros({d}), .mean_y = zeros({q}), .xx = zeros({d, d}), .xy = zeros({d, q})};
+}
+
 RowMoments joined(const RowMoments& a, const RowMoments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -65,6 +70,7 @@ RowMoments over_ranks(const RowMoments& own, ProcessGroup& ranks) {
   at::Tensor first = at::cat({at::full({1}, n, at::kDouble), mean * n});
   ranks.sum(first);
   const double all = first[0].item<double>();
+  if (all == 0) return own;
   const at::Tensor centre = first.slice(0, 1) / all;
   RowMoments sum{.count = static_cast<int64_t>(all)};
   const int64_t d = own.mean_x.numel();

@@ -25,6 +25,8 @@ struct RowMoments {
 
 // Of rows x [n, d] and y [n, q] of any floating type; without y only those of x.
 RowMoments row_moments(const at::Tensor& x, const at::Tensor& y = {});
+// Of no rows.
+RowMoments no_rows(int64_t x_columns, int64_t y_columns);
 RowMoments joined(const RowMoments& a, const RowMoments& b);
 // The moments of the rows of all ranks; each calls it.
 RowMoments over_ranks(const RowMoments& own, ProcessGroup& ranks);

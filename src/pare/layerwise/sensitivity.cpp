@@ -124,7 +124,8 @@ std::vector<double> interpolated(const std::vector<double>& error, const std::ve
 std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const ChannelMap& map,
                                                   const std::vector<GroupElimination>& groups,
                                                   const std::map<size_t, ReaderStatistics>& statistics,
-                                                  const Samples& held_out, const SensitivityOptions& options) {
+                                                  const Samples& held_out, const SensitivityOptions& options,
+                                                  Observer& observer) {
   const at::NoGradGuard no_grad;
   std::vector<Variant> variants;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -139,7 +140,8 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
   }
   const std::string scores = score_value(graph);
   using Part = std::vector<double>;
-  Part sums(variants.size(), 0);
+  at::Tensor sums = at::zeros({static_cast<int64_t>(variants.size()) + 1}, at::kDouble);  // the last counts samples
+  double* sum = sums.data_ptr<double>();
   int64_t done = 0;
   in_order<Part>(
       static_cast<size_t>((held_out.size + options.piece - 1) / options.piece),
@@ -154,13 +156,15 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
         return part;
       },
       [&](const Part& part) {
-        for (size_t v = 0; v < part.size(); ++v) sums[v] += part[v];
+        for (size_t v = 0; v < part.size(); ++v) sum[v] += part[v];
         done = std::min(done + options.piece, held_out.size);
-        if (options.progress) options.progress(done, held_out.size);
+        observer.step("measuring groups", done, held_out.size);
       });
+  sum[variants.size()] = static_cast<double>(held_out.size);
+  observer.ranks().sum(sums);
   std::vector<GroupSensitivity> result(groups.size());
   for (size_t v = 0; v < variants.size(); ++v)
-    result[variants[v].group].measured.push_back({variants[v].removed, sums[v] / static_cast<double>(held_out.size)});
+    result[variants[v].group].measured.push_back({variants[v].removed, sum[v] / sum[variants.size()]});
   for (size_t g = 0; g < groups.size(); ++g) {
     result[g].group = groups[g].group;
     if (!result[g].measured.empty()) result[g].divergence = interpolated(groups[g].error, result[g].measured);

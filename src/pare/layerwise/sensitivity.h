@@ -7,16 +7,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "pare/analysis/channels.h"
 #include "pare/core/graph.h"
+#include "pare/dist/observer.h"
 #include "pare/layerwise/group_elimination.h"
-#include "pare/samples/samples.h"
 #include "pare/layerwise/statistics.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 
@@ -24,7 +24,6 @@ struct SensitivityOptions {
   std::vector<double> kept = {0.8, 0.6, 0.35, 0};  // fractions of a group's width that are measured; one channel stays
   double ridge = 1e-2;
   int64_t piece = 4;
-  std::function<void(int64_t done, int64_t all)> progress;
 };
 
 struct SensitivityPoint {
@@ -41,7 +40,8 @@ struct GroupSensitivity {
 std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const ChannelMap& map,
                                                   const std::vector<GroupElimination>& groups,
                                                   const std::map<size_t, ReaderStatistics>& statistics,
-                                                  const Samples& held_out, const SensitivityOptions& options);
+                                                  const Samples& held_out, const SensitivityOptions& options,
+                                                  Observer& observer);
 
 // The divergence at every number of removed channels, from the elimination's errors and the measured points.
 std::vector<double> interpolated(const std::vector<double>& error, const std::vector<SensitivityPoint>& measured);

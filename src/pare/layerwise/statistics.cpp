@@ -63,7 +63,7 @@ at::Tensor rows_of_reader(const Graph& graph, const MeasuredReader& reader, cons
 }  // namespace
 
 std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const ChannelMap& map, const Samples& samples,
-                                                     const StatisticsOptions& options) {
+                                                     const StatisticsOptions& options, Observer& observer) {
   const std::vector<MeasuredReader> readers = readers_of(graph, map, options.largest);
   const Program program(graph);
   RunOptions run;
@@ -99,11 +99,11 @@ std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const C
           for (size_t g = 0; g < part[r].size(); ++g) sums[r][g] = joined(sums[r][g], part[r][g]);
         }
         done = std::min(done + options.piece, samples.size);
-        if (options.progress) options.progress(done, samples.size);
+        observer.step("reading layers", done, samples.size);
       });
   std::map<size_t, ReaderStatistics> statistics;
   for (size_t r = 0; r < readers.size(); ++r) {
-    for (auto& moments : sums[r]) moments = over_ranks(moments, *options.ranks);
+    for (auto& moments : sums[r]) moments = over_ranks(moments, observer.ranks());
     statistics[readers[r].layer.node] = {readers[r].layer, readers[r].patches, std::move(sums[r])};
   }
   return statistics;

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <vector>
 
 #include "pare/analysis/channels.h"
 #include "pare/analysis/layers.h"
 #include "pare/core/graph.h"
-#include "pare/dist/process_group.h"
+#include "pare/dist/observer.h"
 #include "pare/layerwise/row_moments.h"
 #include "pare/samples/samples.h"
 
@@ -17,11 +16,9 @@ namespace pare {
 
 struct StatisticsOptions {
   int64_t piece = 8;
-  int64_t places = 196;            // of an image that are looked at, at the most
-  int64_t largest = 2304;          // rows of a patch up to which it is looked at whole; beyond, channels alone
-  uint64_t seed = 0;               // of the places
-  ProcessGroup* ranks = &alone();  // each has its own part of the samples
-  std::function<void(int64_t done, int64_t all)> progress;
+  int64_t places = 196;    // of an image that are looked at, at the most
+  int64_t largest = 2304;  // rows of a patch up to which it is looked at whole; beyond, channels alone
+  uint64_t seed = 0;       // of the places
 };
 
 // The rows of one layer's input, by group of the layer.
@@ -33,6 +30,6 @@ struct ReaderStatistics {
 
 // Of every layer that reads channels of a prunable group, by its node.
 std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const ChannelMap& map, const Samples& samples,
-                                                     const StatisticsOptions& options);
+                                                     const StatisticsOptions& options, Observer& observer);
 
 }  // namespace pare

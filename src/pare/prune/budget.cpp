@@ -3,13 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include "pare/core/error.h"
-#include "pare/core/glob.h"
+#include "pare/prune/candidates.h"
 #include "pare/prune/pruned_cost.h"
 
 namespace pare {
@@ -20,56 +18,7 @@ std::set<ChannelId> Selection::removed() const {
   return all;
 }
 
-bool is_residual_stream(const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
-  const std::set<ChannelId> own(group.channels.begin(), group.channels.end());
-  const auto carries = [&](const std::string& value) {
-    const auto found = map.values.find(value);
-    if (found == map.values.end()) return false;
-    const at::Tensor ids = found->second.contiguous();
-    for (int64_t i = 0; i < ids.numel(); ++i)
-      if (own.contains(ChannelId{ids.data_ptr<int64_t>()[i]})) return true;
-    return false;
-  };
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    if (node.op != "Add" && node.op != "Sum") return false;
-    int64_t joined = 0;
-    for (const auto& input : node.inputs) joined += !graph.is_constant(input) && carries(input) ? 1 : 0;
-    return joined > 1;
-  });
-}
-
-bool matches_group(const std::string& glob, const Graph& graph, const ChannelMap& map, const ChannelGroup& group) {
-  return glob_matches(glob, group.name) ||
-         std::any_of(group.producers.begin(), group.producers.end(),
-                     [&](size_t slot) { return glob_matches(glob, graph.nodes[map.slots[slot].node].name); });
-}
-
-int64_t kept_count(int64_t total, double ratio, int64_t unit) {
-  // The small number keeps a product such as 10·(1 − 0.7) from falling below 3.
-  const auto wanted = static_cast<int64_t>(std::floor(static_cast<double>(total) * (1 - ratio) + 1e-9));
-  if (total <= unit) return unit == 1 ? std::max<int64_t>(wanted, 1) : total;
-  const int64_t rounded = (2 * wanted + unit) / (2 * unit) * unit;
-  return std::min(total, std::max(rounded, unit));
-}
-
 namespace {
-
-struct GlobRatio {
-  std::string glob;
-  std::optional<double> ratio;
-};
-
-double parsed_ratio(const std::string& text, const std::string& where) {
-  double value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size() || !(value >= 0) || !(value < 1))
-    throw Error(ErrorKind::usage, where, "'{}' is not a fraction from 0 up to 1", text);
-  return value;
-}
-
-const char* flag_of(Budget budget) {
-  return budget == Budget::channels ? "--channels" : budget == Budget::params ? "--params" : "--macs";
-}
 
 class Selector {
  public:
@@ -78,13 +27,11 @@ class Selector {
         map_(map),
         options_(options),
         whole_(options.whole ? *options.whole : whole_network(graph, map, options.budget)) {
-    check_options();
-    for (size_t g = 0; g < map.groups.size(); ++g) open_group(g, importance);
-    check_globs();
+    for (auto& candidate : candidates(graph, map, options)) score(std::move(candidate), importance);
     if (options_.scope == Scope::global) rank_channels();
     if (untouched() &&
-        std::none_of(candidates_.begin(), candidates_.end(), [](const Candidate& c) { return c.scores.defined(); }))
-      throw nothing_left();
+        std::none_of(candidates_.begin(), candidates_.end(), [](const Scored& c) { return c.scores.defined(); }))
+      throw failure();
   }
 
   Selection run() {
@@ -114,104 +61,27 @@ class Selector {
   }
 
  private:
-  struct Candidate {
-    GroupPlan plan;     // nothing removed yet
+  struct Scored : Candidate {
     at::Tensor scores;  // of its removable channels, undefined when it is left alone
-    std::vector<ChannelId> removable;
-    int64_t width = 0;            // its channels in the whole network
-    std::optional<double> ratio;  // its own
-    int64_t unit = 1;             // the kept number is a multiple of this
-
-    int64_t gone() const { return width - plan.total; }  // by earlier steps
   };
 
-  void check_options() {
-    if (!(options_.ratio > 0 && options_.ratio < 1))
-      throw Error(ErrorKind::usage, flag_of(options_.budget), "expected a fraction between 0 and 1, found {}",
-                  options_.ratio);
-    if (options_.round_to < 1) throw Error(ErrorKind::usage, "--round-to", "expected 1 or more");
-    if (!(options_.floor >= 0 && options_.floor <= 1)) throw Error(ErrorKind::usage, "--floor", "expected 0 to 1");
-    for (const auto& entry : options_.layers) {
-      const size_t equals = entry.rfind('=');
-      if (equals == std::string::npos)
-        layers_.push_back({entry, {}});
-      else
-        layers_.push_back({entry.substr(0, equals), parsed_ratio(entry.substr(equals + 1), "--layers")});
+  void score(Candidate candidate, const Importance& importance) {
+    Scored scored{std::move(candidate), {}};
+    const ChannelGroup& group = map_.groups[scored.plan.group];
+    const at::Tensor scores = scored.open() ? importance(group, scored.plan.reason) : at::Tensor();
+    if (scores.defined()) {
+      std::vector<int64_t> index_of;
+      for (size_t i = 0; i < group.channels.size(); ++i)
+        if (!map_.sets.frozen(static_cast<int64_t>(group.channels[i]))) index_of.push_back(static_cast<int64_t>(i));
+      scored.scores = scores.index_select(0, at::tensor(index_of, at::kLong)).contiguous();
     }
+    candidates_.push_back(std::move(scored));
   }
 
-  bool matches(const std::string& glob, const ChannelGroup& group) {
-    const bool any = matches_group(glob, graph_, map_, group);
-    if (any) matched_.insert(glob);
-    return any;
-  }
-
-  void open_group(size_t index, const Importance& importance) {
-    const ChannelGroup& group = map_.groups[index];
-    Candidate candidate;
-    candidate.plan = {.group = index, .name = group.name};
-    candidate.plan.total = candidate.plan.kept = static_cast<int64_t>(group.channels.size());
-    const auto before = whole_.widths.find(group.name);
-    candidate.width = before != whole_.widths.end() ? before->second : candidate.plan.total;
-    candidate.plan.reason = left_alone(group, candidate);
-    if (candidate.plan.reason.empty()) {
-      const at::Tensor scores = importance(group, candidate.plan.reason);
-      if (scores.defined()) {
-        std::vector<int64_t> index_of;
-        for (size_t i = 0; i < group.channels.size(); ++i) {
-          if (map_.sets.frozen(static_cast<int64_t>(group.channels[i]))) continue;
-          index_of.push_back(static_cast<int64_t>(i));
-          candidate.removable.push_back(group.channels[i]);
-        }
-        candidate.scores = scores.index_select(0, at::tensor(index_of, at::kLong)).contiguous();
-      }
-    }
-    candidates_.push_back(std::move(candidate));
-  }
-
-  std::string left_alone(const ChannelGroup& group, Candidate& candidate) {
-    bool asked = layers_.empty();
-    for (const auto& [glob, ratio] : layers_)
-      if (matches(glob, group)) asked = true, candidate.ratio = ratio;
-    bool skipped = false;
-    for (const auto& glob : options_.skip) skipped = matches(glob, group) || skipped;
-    if (!group.prunable()) return group.reason;
-    if (!asked) return "not asked for by --layers";
-    if (skipped) return "asked for by --skip";
-    if (group.channels.size() == 1) return "it has one channel";
-    if (group.consumers.empty()) return "no layer reads its channels";
-    if (options_.inner_only && is_residual_stream(graph_, map_, group)) return "residual stream (--inner-only)";
-    candidate.unit = unit_of(group);
-    if (static_cast<int64_t>(group.channels.size()) <= candidate.unit && candidate.unit > 1)
-      return fmt::format("{} channels are not more than --round-to {}", group.channels.size(), options_.round_to);
-    return "";
-  }
-
-  // A channel that has several places in its layer (groups of a grouped convolution, a head) counts with all of them.
-  int64_t unit_of(const ChannelGroup& group) const {
-    int64_t places = 1;
-    for (const size_t s : group.producers) {
-      const Slot& slot = map_.slots[s];
-      if (graph_.tensor(slot.tensor).dim() >= 2)
-        places =
-            std::max(places, std::count(slot.ids.begin(), slot.ids.end(), static_cast<int64_t>(group.channels[0])));
-    }
-    return options_.round_to / std::gcd(options_.round_to, places);
-  }
-
-  void check_globs() const {
-    const auto check = [&](const std::string& glob, const std::string& where) {
-      if (matched_.contains(glob)) return;
-      std::vector<std::string> names;
-      for (const auto& group : map_.groups) names.push_back(group.name);
-      throw Error(ErrorKind::usage, where, "'{}' matches none of the groups {}", glob, fmt::join(names, ", "));
-    };
-    for (const auto& layer : layers_) check(layer.glob, "--layers");
-    for (const auto& glob : options_.skip) check(glob, "--skip");
-  }
+  Error failure() const { return nothing_left({candidates_.begin(), candidates_.end()}); }
 
   // Removes the least important channels of a group so that `kept` are left.
-  static void cut(const Candidate& candidate, GroupPlan& plan, int64_t kept) {
+  static void cut(const Scored& candidate, GroupPlan& plan, int64_t kept) {
     const auto removable = static_cast<int64_t>(candidate.removable.size());
     int64_t count = plan.total - kept;
     if (count > removable) {
@@ -236,7 +106,7 @@ class Selector {
     const std::vector<int64_t> counts = global_counts(ratio);
     Selection selection;
     for (size_t c = 0; c < candidates_.size(); ++c) {
-      const Candidate& candidate = candidates_[c];
+      const Scored& candidate = candidates_[c];
       GroupPlan plan = candidate.plan;
       if (candidate.scores.defined()) {
         double own = candidate.ratio ? *candidate.ratio * part : ratio;
@@ -250,7 +120,7 @@ class Selector {
   }
 
   // Scores that can be compared between groups: as they are, or relative to the mean of their group.
-  at::Tensor relative(const Candidate& candidate) const {
+  at::Tensor relative(const Scored& candidate) const {
     const double mean = options_.comparable ? 1 : candidate.scores.mean().item<double>();
     return (mean > 0 ? candidate.scores / mean : candidate.scores).contiguous();
   }
@@ -266,7 +136,7 @@ class Selector {
 
   void rank_channels() {
     for (size_t c = 0; c < candidates_.size(); ++c) {
-      const Candidate& candidate = candidates_[c];
+      const Scored& candidate = candidates_[c];
       if (candidate.ratio || !candidate.scores.defined()) continue;
       const at::Tensor sorted = std::get<0>(relative(candidate).sort());
       const double* scores = sorted.data_ptr<double>();
@@ -299,40 +169,27 @@ class Selector {
     return counts;
   }
 
-  int64_t most_of(const Candidate& candidate) const {
+  int64_t most_of(const Scored& candidate) const {
     const auto floor = static_cast<int64_t>(std::floor(static_cast<double>(candidate.width) * options_.floor + 1e-9));
     return candidate.plan.total - std::max<int64_t>(floor, 1);
   }
 
-  Error nothing_left() const {
-    std::string list;
-    for (const auto& candidate : candidates_)
-      list +=
-          fmt::format("{}{} ({} channels): {}", list.empty() ? ": " : "; ", candidate.plan.name, candidate.plan.total,
-                      candidate.plan.reason.empty() ? "the ratio rounds to nothing" : candidate.plan.reason);
-    return Error(ErrorKind::usage, "prune", "nothing would be removed{}",
-                 list.empty() ? ": no layer makes channels" : list);
-  }
-
   // A step may round to nothing; all of them together may not.
   Selection checked(Selection selection) const {
-    if (selection.removed().empty() && untouched() && at_ratio(options_.ratio, 1).removed().empty())
-      throw nothing_left();
+    if (selection.removed().empty() && untouched() && at_ratio(options_.ratio, 1).removed().empty()) throw failure();
     return selection;
   }
 
   bool untouched() const {
     return std::all_of(candidates_.begin(), candidates_.end(),
-                       [](const Candidate& candidate) { return candidate.plan.total == candidate.width; });
+                       [](const Scored& candidate) { return candidate.plan.total == candidate.width; });
   }
 
   const Graph& graph_;
   const ChannelMap& map_;
   const BudgetOptions& options_;
   const WholeNetwork whole_;
-  std::vector<GlobRatio> layers_;
-  std::set<std::string> matched_;
-  std::vector<Candidate> candidates_;
+  std::vector<Scored> candidates_;
   std::vector<Ranked> ranked_;  // global: the least important first
 };
 

@@ -18,8 +18,9 @@ namespace pare {
 
 enum class Budget { channels, params, macs };
 enum class Scope {
-  uniform,  // the same fraction of every group
-  global,   // the least important channels of the whole network; equally important ones are spread over the groups
+  uniform,   // the same fraction of every group
+  global,    // the least important channels of the whole network; equally important ones are spread over the groups
+  allocate,  // by what each width of each group costs the network's answer (prune/allocate_channels.h)
 };
 
 // A network before the first of several steps: what the ratios of each of them are parts of.
@@ -35,7 +36,7 @@ struct BudgetOptions {
   std::vector<std::string> layers;  // GLOB or GLOB=RATIO: only these groups, with their own ratio
   std::vector<std::string> skip;    // GLOB: not these
   int64_t round_to = 8;             // widths that are left are multiples of this
-  double floor = 0.1;               // global: at least this fraction of a group stays
+  double floor = 0.1;               // global, allocate: at least this fraction of a group stays
   bool comparable = false;          // global: scores of groups are on one scale; else each is relative to its mean
   bool inner_only = false;          // leave residual streams alone
   double part = 1;                  // of all ratios: what is to be gone after this step, i/n at step i of n
@@ -50,8 +51,9 @@ struct GroupPlan {
   std::string name;
   int64_t total = 0;
   int64_t kept = 0;
-  std::string reason;  // why it was left alone, or whole, or not cut as far as asked; empty otherwise
-  std::vector<ChannelId> removed;
+  std::string reason;              // why it was left alone, or whole, or not cut as far as asked; empty otherwise
+  std::vector<ChannelId> removed;  // the first to go first, where they have an order
+  double loss = 0;                 // allocate: of the network's answer, when this group alone is cut so
 };
 
 struct Selection {

@@ -44,25 +44,20 @@ Samples part_of(const Samples& samples, int64_t begin, int64_t end) {
 }
 
 Samples with_mirrored(const Samples& samples) {
-  const int64_t size = samples.size;
-  Samples both{.size = 2 * size, .inputs = [samples, size](int64_t begin, int64_t end) {
-                 std::vector<std::vector<at::Tensor>> parts;  // what is asked for may lie in both halves
-                 if (begin < size) parts.push_back(samples.inputs(begin, std::min(end, size)));
-                 if (end > size) {
-                   parts.push_back(samples.inputs(std::max(begin, size) - size, end - size));
-                   for (auto& input : parts.back())
-                     if (input.dim() == 4) input = input.flip({3});
-                 }
-                 if (parts.size() == 1) return parts[0];
-                 for (size_t i = 0; i < parts[0].size(); ++i) parts[0][i] = at::cat({parts[0][i], parts[1][i]});
-                 return parts[0];
+  // [begin, end) of twice as many, out of `own` samples [begin / 2, (end + 1) / 2) and their mirror images.
+  const auto between = [](const at::Tensor& own, const at::Tensor& mirrored, int64_t begin, int64_t end) {
+    return at::stack({own, mirrored}, 1).flatten(0, 1).narrow(0, begin % 2, end - begin);
+  };
+  Samples both{.size = 2 * samples.size, .inputs = [samples, between](int64_t begin, int64_t end) {
+                 std::vector<at::Tensor> inputs = samples.inputs(begin / 2, (end + 1) / 2);
+                 for (auto& input : inputs)
+                   input = between(input, input.dim() == 4 ? input.flip({3}) : input, begin, end);
+                 return inputs;
                }};
   if (samples.labelled())
-    both.labels = [samples, size](int64_t begin, int64_t end) {
-      std::vector<at::Tensor> parts;
-      if (begin < size) parts.push_back(samples.labels(begin, std::min(end, size)));
-      if (end > size) parts.push_back(samples.labels(std::max(begin, size) - size, end - size));
-      return parts.size() == 1 ? parts[0] : at::cat(parts);
+    both.labels = [samples, between](int64_t begin, int64_t end) {
+      const at::Tensor labels = samples.labels(begin / 2, (end + 1) / 2);
+      return between(labels, labels, begin, end);
     };
   return both;
 }

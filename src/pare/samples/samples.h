@@ -34,7 +34,7 @@ Samples samples_of(const Dataset& data, const Graph& graph);
 // Samples [begin, end) of others.
 Samples part_of(const Samples& samples, int64_t begin, int64_t end);
 
-// The samples, then their mirror images: each is as likely as the other. Every input of four axes is turned.
+// Each sample, followed by its mirror image, which is as likely. Every input of four axes is turned.
 Samples with_mirrored(const Samples& samples);
 
 }  // namespace pare

@@ -6,7 +6,6 @@
 #include <chrono>
 
 #include "pare/calibrate/distill_images.h"
-#include "pare/calibrate/moments.h"
 #include "pare/calibrate/noise.h"
 #include "pare/core/error.h"
 
@@ -26,45 +25,51 @@ int64_t made_samples(const Graph& graph) {
   return std::clamp<int64_t>(kPixels / pixels, kDistilledTogether, 1024);
 }
 
-// A photograph and its mirror image are equally likely: twice the places to learn from.
-void add_mirrored(std::vector<at::Tensor>& inputs) {
-  if (inputs.size() == 1 && inputs[0].dim() == 4 && inputs[0].size(1) == 3)
-    inputs[0] = at::cat({inputs[0], inputs[0].flip({3})});
+// This rank's part of the samples.
+Samples own_part(const Samples& samples, const ProcessGroup& ranks) {
+  if (samples.size < ranks.size())
+    throw Error(ErrorKind::usage, "--samples", "{} images are too few for {} ranks", samples.size, ranks.size());
+  const int64_t begin = samples.size * ranks.rank() / ranks.size(),
+                end = samples.size * (ranks.rank() + 1) / ranks.size();
+  return part_of(samples, begin, end);
 }
 
 }  // namespace
 
-// A data-free method stays data-free also in its selection.
-bool LearningImages::made_only() const {
-  return find_compensation(options_.compensate).images == ImageSource::made || options_.data.data.empty();
+const Samples& LearningImages::samples(const Graph& graph) {
+  if (samples_) return *samples_;
+  const auto start = std::chrono::steady_clock::now();
+  samples_ = own_part(made_only_ ? samples_of(made(graph)) : samples_of(data(graph), graph), *options_.ranks);
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return *samples_;
 }
 
-const std::vector<at::Tensor>& LearningImages::inputs(const Graph& graph) {
-  if (!inputs_.empty()) return inputs_;
-  const auto start = std::chrono::steady_clock::now();
-  inputs_ = made_only() ? own_part(made(graph), *options_.ranks) : std::vector<at::Tensor>{batch(graph).images};
-  if (!options_.no_mirror) add_mirrored(inputs_);
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return inputs_;
+Samples LearningImages::mirrored(const Graph& graph) {
+  const Samples& own = samples(graph);
+  const auto& dims = graph.inputs.at(0).dims;
+  const bool colour = graph.inputs.size() == 1 && dims && dims->size() == 4 && (*dims)[1].size == 3;
+  return colour && !options_.no_mirror ? with_mirrored(own) : own;
+}
+
+const Dataset& LearningImages::data(const Graph& graph) {
+  if (data_) return *data_;
+  DataChoice choice = options_.data;
+  choice.split = "train";
+  choice.limit = options_.samples > 0 ? options_.samples : kDataSamples;
+  data_ = choice.load(graph);
+  if (data_->size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
+  if (data_->split == "all")
+    notes_.emplace_back(
+        "the data is not divided into train and test: metrics and gates (--max-drop) are of images that were learned "
+        "from too");
+  return *data_;
 }
 
 const Batch& LearningImages::batch(const Graph& graph) {
   if (batch_.images.defined()) return batch_;
-  DataChoice choice = options_.data;
-  choice.split = "train";
-  choice.limit = options_.samples > 0 ? options_.samples : kDataSamples;
-  const Dataset data = choice.load(graph);
-  batch_ = make_batch(data, 0, data.size());
-  if (data.size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
-  if (data.split == "all")
-    notes_.emplace_back(
-        "the data is not divided into train and test: metrics and gates (--max-drop) are of images that were learned "
-        "from too");
-  batch_.images = own_part({batch_.images}, *options_.ranks)[0];
-  batch_.labels = own_part({batch_.labels}, *options_.ranks)[0];
-  const auto& dims = graph.inputs.at(0).dims;
-  if (dims && dims->size() == 2) batch_.images = batch_.images.flatten(1);
-  batch_.images = batch_.images.to(graph.inputs[0].dtype);
+  const Samples own = own_part(samples_of(data(graph), graph), *options_.ranks);
+  batch_ = {.images = own.inputs(0, own.size)[0], .labels = own.labels(0, own.size)};
+  if (data_->multi_label()) batch_.labels = batch_.labels.to(at::kFloat);
   return batch_;
 }
 

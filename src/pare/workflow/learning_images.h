@@ -1,13 +1,15 @@
-// The images that pruning learns from: some of the data, or made from the network alone.
+// The samples that pruning learns from: some of the data, or made from the network alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pare/core/graph.h"
 #include "pare/data/loader.h"
+#include "pare/samples/samples.h"
 #include "pare/workflow/prune.h"
 
 namespace pare {
@@ -15,22 +17,25 @@ namespace pare {
 // Made or loaded when first asked for; each rank has its part. Adds to the notes what was made, and the time it took.
 class LearningImages {
  public:
-  LearningImages(const PruneOptions& options, std::vector<std::string>& notes, double& seconds)
-      : options_(options), notes_(notes), seconds_(seconds) {}
+  LearningImages(const PruneOptions& options, bool made_only, std::vector<std::string>& notes, double& seconds)
+      : options_(options), made_only_(made_only || options.data.data.empty()), notes_(notes), seconds_(seconds) {}
 
-  // One tensor for each input of the graph.
-  const std::vector<at::Tensor>& inputs(const Graph& graph);
+  const Samples& samples(const Graph& graph);
+  // With the mirror images of colour images, unless these are not wanted: twice the places to learn from.
+  Samples mirrored(const Graph& graph);
   // Images and labels of the training data.
   const Batch& batch(const Graph& graph);
 
  private:
-  bool made_only() const;
+  const Dataset& data(const Graph& graph);
   std::vector<at::Tensor> made(const Graph& graph) const;
 
   const PruneOptions& options_;
+  bool made_only_;  // a method without data stays without it also in its selection
   std::vector<std::string>& notes_;
   double& seconds_;
-  std::vector<at::Tensor> inputs_;
+  std::optional<Dataset> data_;
+  std::optional<Samples> samples_;
   Batch batch_;
 };
 

@@ -22,9 +22,9 @@ struct PruneOptions {
   double channels = -1;  // fractions removed; one of the three, below zero is not given
   double params = -1;
   double macs = -1;
-  bool empty = false;  // instead: only channels that are empty already
-  std::string criterion = "l1";
-  std::string scope = "uniform";
+  bool empty = false;              // instead: only channels that are empty already
+  std::string criterion = "auto";  // obs where the method learns from images, else l1
+  std::string scope = "auto";      // allocate for obs and a budget of parameters or MACs, else uniform
   std::vector<std::string> layers;
   std::vector<std::string> skip;
   int64_t round_to = 8;
@@ -32,12 +32,14 @@ struct PruneOptions {
   bool inner_only = false;
   int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
 
-  std::string compensate = "most-sim";
+  std::string compensate = "auto";  // calibrated with data, synthetic without
   CompensateOptions method;
   std::string images = "distilled";  // of synthetic: distilled, pink, smooth or white
   int64_t samples = 0;               // images of a method; 0: 256 of the data, 64 made ones
   int64_t distill_steps = 150;
   bool no_mirror = false;  // colour images are used mirrored as well unless this is set
+
+  double ridge = 0;  // of solved layers; 0: chosen on images that are not solved on
 
   double max_drop = -1;  // of top-1 (multi-label: of mAP); below zero is not given
   DataChoice data;       // measured on before and after, where given; the training part is what methods learn from
@@ -50,7 +52,8 @@ struct PruneOptions {
   std::function<void(const PruneResult&)> on_missed;  // what there is, before the error of a gate
 
   void describe(OptionVisitor& options);
-  BudgetOptions budget() const;  // Error{usage} unless exactly one of channels, params and macs is given
+  BudgetOptions budget() const;   // Error{usage} unless exactly one of channels, params and macs is given
+  PruneOptions resolved() const;  // with `auto` replaced by what it stands for
 };
 
 struct PrunedGroup {
@@ -59,6 +62,7 @@ struct PrunedGroup {
   int64_t kept = 0;
   std::string reason;        // why it was left alone, or not cut as asked
   std::string compensation;  // what was done about the removed channels
+  double loss = 0;           // allocate: of the network's answer (KL divergence) when this group alone is cut so
 };
 
 // A model's size and, where there is data, its accuracy.

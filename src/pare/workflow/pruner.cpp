@@ -1,0 +1,177 @@
+#include "pare/workflow/pruner.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "pare/compensate/empty.h"
+#include "pare/core/error.h"
+#include "pare/layerwise/offset_places.h"
+#include "pare/passes/pipeline.h"
+
+namespace pare {
+
+namespace {
+
+std::vector<at::Tensor> inputs_of(const Samples& samples) { return samples.inputs(0, samples.size); }
+
+void check_fraction(double value, const char* where, double highest) {
+  if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, where, "expected 0 to {}", highest);
+}
+
+// Later in the order of elimination is more important; undefined where there is none.
+at::Tensor importance_by_order(const ChannelGroup& group, const GroupElimination* elimination) {
+  if (elimination == nullptr) return {};
+  std::map<ChannelId, int64_t> place;
+  for (const ChannelId channel : elimination->order) place.emplace(channel, static_cast<int64_t>(place.size()));
+  at::Tensor scores =
+      at::full({static_cast<int64_t>(group.channels.size())}, static_cast<double>(place.size()), at::kDouble);
+  for (size_t i = 0; i < group.channels.size(); ++i)
+    if (const auto found = place.find(group.channels[i]); found != place.end())
+      scores[static_cast<int64_t>(i)] = static_cast<double>(found->second);
+  return scores;
+}
+
+std::vector<GroupCut> cuts_of(const Selection& selection, bool choose) {
+  std::vector<GroupCut> cuts;
+  for (const auto& plan : selection.groups)
+    if (!plan.removed.empty())
+      cuts.push_back({plan.group, plan.removed, static_cast<int64_t>(plan.removed.size()), choose});
+  return cuts;
+}
+
+}  // namespace
+
+Pruner::Pruner(const PruneOptions& options)
+    : options_(options),
+      method_options_(options.method),
+      method_(find_compensation(options.compensate)),
+      images_(options, method_.images == ImageSource::made, result_.notes, result_.image_seconds),
+      watch_(options) {
+  if (method_.images == ImageSource::data && options.data.data.empty())
+    throw Error(ErrorKind::usage, "--data", "'{}' learns from images: name the data", method_.name);
+  if (options.samples < 0) throw Error(ErrorKind::usage, "--samples", "expected 0 or more");
+  if (options.distill_steps < 1) throw Error(ErrorKind::usage, "--distill-steps", "expected 1 or more");
+  if (options.method.nnls.terms < 1) throw Error(ErrorKind::usage, "--terms", "expected 1 or more");
+  if (options.method.nmf.iterations < 1) throw Error(ErrorKind::usage, "--nmf-iterations", "expected 1 or more");
+  check_fraction(options.method.most_sim.threshold, "--threshold", 1);
+  check_fraction(options.method.most_sim.lambda, "--lambda", 1);
+  check_fraction(options.ridge, "--ridge", 1e6);
+  if (options.ridge > 0) method_options_.refit.solve = {.ridge = options.ridge, .choices = {}};
+  method_options_.refit.seed = options.seed;
+}
+
+Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
+  const bool solves = method_.images != ImageSource::none;
+  const Graph graph = solves ? with_offset_places(given) : given;
+  const ChannelMap map = analyze_channels(graph);
+  const Selection selection = select(graph, map, budget);
+  if (selection.removed().empty()) {  // of this step; later ones have their part
+    note_groups(selection, {});
+    return given;
+  }
+  const auto cuts = cuts_of(selection, options_.criterion == "obs");
+  const Samples samples = solves ? images_.mirrored(graph) : Samples{};
+  Pipeline pipeline;
+  Compensated done;
+  Graph pruned = pipeline.run(
+      "prune",
+      [&](const Graph& g) {
+        done = compensate(g, map, cuts, method_, method_options_, samples, watch_);
+        return solves ? without_zero_offsets(done.graph) : done.graph;
+      },
+      graph);
+  note_groups(selection, done);
+  for (const auto& note : done.notes) result_.notes.push_back(note);
+  return pruned;
+}
+
+Selection Pruner::select(const Graph& graph, const ChannelMap& map, const BudgetOptions& budget) {
+  if (options_.criterion != "obs") return select_channels(graph, map, budget, importance(graph, map));
+  const bool allocates = budget.scope == Scope::allocate;
+  std::vector<Candidate> groups = candidates(graph, map, budget);
+  const ChannelStudy study = study_channels(graph, map, groups, images_.samples(graph),
+                                            {.sensitivity = allocates, .seed = options_.seed}, watch_);
+  method_options_.refit.fisher = study.fisher;
+  if (allocates) return allocate_channels(graph, map, groups, study, budget);
+  return select_channels(graph, map, budget, [&](const ChannelGroup& group, std::string& reason) {
+    const auto index = static_cast<size_t>(&group - map.groups.data());
+    reason = groups[index].plan.reason;
+    return importance_by_order(group, study.find(index));
+  });
+}
+
+Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {
+  if (options_.criterion == "subset") {
+    moments_ = reader_moments(graph, map, inputs_of(images_.mirrored(graph)), *options_.ranks);
+    return [this, &map](const ChannelGroup& group, std::string& reason) {
+      const auto index = static_cast<size_t>(&group - map.groups.data());
+      const auto found = moments_.find(index);
+      if (found != moments_.end()) return subset_importance(found->second);
+      reason = "no layer that could be measured reads its channels";
+      return at::Tensor();
+    };
+  }
+  CriterionOptions criterion{.criterion = criterion_of(options_.criterion), .seed = options_.seed};
+  if (criterion.criterion == Criterion::taylor) {
+    if (options_.data.data.empty()) throw Error(ErrorKind::usage, "--data", "the criterion taylor needs data");
+    const Batch& batch = images_.batch(graph);
+    gradients_ = loss_gradients(graph, batch.images, batch.labels);
+    average_over_ranks(gradients_, static_cast<double>(batch.images.size(0)));
+    criterion.gradients = &gradients_;
+  }
+  return [this, &graph, &map, criterion](const ChannelGroup& group, std::string& reason) {
+    return pare::importance(graph, map, group, criterion, reason);
+  };
+}
+
+// Gradients of a mean over `images` images become those of the mean over the images of all ranks.
+void Pruner::average_over_ranks(Gradients& gradients, double images) const {
+  if (options_.ranks->alone()) return;
+  const at::Tensor all = at::full({1}, images, at::kDouble);
+  options_.ranks->sum(all);
+  for (auto& [name, gradient] : gradients) {
+    gradient = gradient.contiguous() * (images / all.item<double>());
+    options_.ranks->sum(gradient);
+  }
+}
+
+// Groups of a later step have fewer channels to begin with: totals are those of the first.
+void Pruner::note_groups(const Selection& selection, const Compensated& done) {
+  const bool first = result_.groups.empty();
+  for (size_t i = 0; i < selection.groups.size(); ++i) {
+    const GroupPlan& plan = selection.groups[i];
+    if (first) result_.groups.push_back({.name = plan.name, .total = plan.total});
+    const auto found = std::find_if(result_.groups.begin(), result_.groups.end(),
+                                    [&](const PrunedGroup& group) { return group.name == plan.name; });
+    if (found == result_.groups.end()) continue;
+    found->kept = plan.kept;
+    found->loss = plan.loss;
+    found->reason = found->kept < found->total && plan.removed.empty() ? "" : plan.reason;
+    if (const auto what = done.groups.find(plan.group); what != done.groups.end()) found->compensation = what->second;
+  }
+}
+
+// What a mask has emptied, and nothing else.
+Graph Pruner::remove_empty(const Graph& graph) {
+  EmptyRemoved done = remove_empty_channels(graph);
+  if (done.unread + done.constant == 0)
+    throw Error(ErrorKind::usage, "--empty", "no channel is empty: neither a filter nor all that reads one is zero");
+  result_.notes.push_back(fmt::format("{} channels that nothing reads and {} constant ones removed; outputs unchanged",
+                                      done.unread, done.constant));
+  const ChannelMap after = analyze_channels(done.graph);
+  for (const auto& group : analyze_channels(graph).groups) {
+    const auto same = [&](const ChannelGroup& other) { return other.name == group.name; };
+    const auto found = std::find_if(after.groups.begin(), after.groups.end(), same);
+    const auto total = static_cast<int64_t>(group.channels.size());
+    const auto kept = found == after.groups.end() ? total : static_cast<int64_t>(found->channels.size());
+    result_.groups.push_back({.name = group.name,
+                              .total = total,
+                              .kept = kept,
+                              .reason = kept < total ? "" : "none is empty",
+                              .compensation = ""});
+  }
+  return std::move(done.graph);
+}
+
+}  // namespace pare

@@ -1,0 +1,56 @@
+// One cut of a network after another: selection, removal, compensation, with what the options say.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "pare/prune/allocate_channels.h"
+#include "pare/prune/criteria.h"
+#include "pare/prune/subset.h"
+#include "pare/workflow/learning_images.h"
+#include "pare/workflow/prune.h"
+
+namespace pare {
+
+class Pruner {
+ public:
+  // `options` are resolved, and stay in use.
+  explicit Pruner(const PruneOptions& options);
+
+  // One selection, removal and compensation.
+  Graph cut(const Graph& graph, const BudgetOptions& budget);
+  // What a mask has emptied, and nothing else.
+  Graph remove_empty(const Graph& graph);
+
+  PruneResult& result() { return result_; }
+
+ private:
+  Selection select(const Graph& graph, const ChannelMap& map, const BudgetOptions& budget);
+  Importance importance(const Graph& graph, const ChannelMap& map);
+  void average_over_ranks(Gradients& gradients, double images) const;
+  void note_groups(const Selection& selection, const Compensated& done);
+
+  // Reports to the options' progress, and has their ranks.
+  class Watch : public Observer {
+   public:
+    explicit Watch(const PruneOptions& options) : options_(options) {}
+    void progress(std::string_view what, int64_t done, int64_t all) override {
+      if (options_.progress) options_.progress(std::string(what), done, all);
+    }
+    ProcessGroup& ranks() override { return *options_.ranks; }
+
+   private:
+    const PruneOptions& options_;
+  };
+
+  const PruneOptions& options_;
+  CompensateOptions method_options_;
+  const Compensation& method_;
+  PruneResult result_;
+  LearningImages images_;
+  Watch watch_;
+  std::map<size_t, std::vector<ReaderMoments>> moments_;
+  Gradients gradients_;
+};
+
+}  // namespace pare
