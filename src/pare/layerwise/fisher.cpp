@@ -14,6 +14,7 @@
 #include "pare/core/error.h"
 #include "pare/exec/program.h"
 #include "pare/layerwise/in_order.h"
+#include "pare/layerwise/pieces.h"
 
 namespace pare {
 
@@ -49,12 +50,12 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
   using Part = std::vector<at::Tensor>;
   Part sums(layers.size());
   int64_t done = 0;
+  const Pieces pieces = pieces_of(graph, samples, options.piece);
   in_order<Part>(
-      static_cast<size_t>((samples.size + options.piece - 1) / options.piece),
+      pieces.count(),
       [&](size_t p) {
         const at::AutoGradMode recording(true);
-        const auto first = static_cast<int64_t>(p) * options.piece;
-        auto inputs = samples.inputs(first, std::min(first + options.piece, samples.size));
+        auto inputs = pieces.inputs(p);
         for (auto& input : inputs)
           if (input.is_floating_point()) input = input.detach().clone().requires_grad_();
         const RunResult result = program.run(inputs, run);
@@ -74,7 +75,7 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
       },
       [&](const Part& part) {
         for (size_t l = 0; l < part.size(); ++l) sums[l] = sums[l].defined() ? sums[l] + part[l] : part[l];
-        done = std::min(done + options.piece, samples.size);
+        done = std::min(done + pieces.piece, samples.size);
         observer.step("weighing outputs", done, samples.size);
       });
   at::Tensor count = at::full({1}, samples.size, at::kDouble);

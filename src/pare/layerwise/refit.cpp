@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "pare/analysis/layers.h"
@@ -38,6 +39,7 @@ class Refit {
       else
         result_.removed.insert(cut.order.begin(), cut.order.begin() + cut.count);
     }
+    samples_ = static_cast<double>(std::max<int64_t>(samples.size * observer.ranks().size(), 1));
     both_.emplace(original_, compressed_, samples, options.side_by_side);
   }
 
@@ -113,20 +115,24 @@ class Refit {
     const Node& node = original_.nodes[layer.node];
     const at::Tensor y = evaluate_node(original_, node, values.before).front();
     const at::Tensor t = options_.shortcut ? y + lost_beside(layer, values, y) : y;
-    const at::Tensor places = some_places(places_of(layer, t), values.first, t.size(0));
+    const at::Tensor places = some_places(layer, places_of(layer, t), values.first, t.size(0));
     return {input_rows(original_, layer, values.after.at(node.inputs[0]), places),
             output_rows(layer, t, places) / scale_of(node)};
   }
 
-  at::Tensor some_places(int64_t all, int64_t first, int64_t images) const {
-    return sampled_places(all, options_.places, first, images, options_.seed);
+  // As many as its unknowns need: neighbouring places tell much the same.
+  at::Tensor some_places(const Layer& layer, int64_t all, int64_t first, int64_t images) const {
+    const at::Tensor& weight = original_.tensor(original_.nodes[layer.node].inputs[1]);
+    const double unknowns = static_cast<double>(weight.numel() / weight.size(layer.out_axis));
+    const auto enough = static_cast<int64_t>(std::ceil(options_.rows_per_unknown * unknowns / samples_));
+    return sampled_places(all, std::clamp<int64_t>(enough, 4, options_.places), first, images, options_.seed);
   }
 
   // Averages and the layer change places: it is applied to every place of the averaged value.
   Rows rows_before_pool(const Layer& layer, const std::string& value, const BothValues& values) const {
     const Layer everywhere{.value_axis = 1};
     const at::Tensor& before = values.before.at(value);
-    const at::Tensor places = some_places(places_of(everywhere, before), values.first, before.size(0));
+    const at::Tensor places = some_places(layer, places_of(everywhere, before), values.first, before.size(0));
     const at::Tensor x = output_rows(everywhere, before, places)[0];
     const at::Tensor weight = weight_by_group(original_, layer)[0].squeeze(-1).to(x.scalar_type());
     const at::Tensor t = at::mm(x, weight.t()) + bias_of(original_, layer).to(x.scalar_type());
@@ -193,7 +199,10 @@ class Refit {
     choose(layer.node, moments, prior);
     const at::Tensor kept = kept_rows_of(layer.node, prior);
     SolveOptions solve = options_.solve;
-    if (!lost) solve = {.ridge = options_.own_ridge, .choices = {}};
+    if (!lost) {
+      solve.ridge = options_.own_ridge;
+      std::erase_if(solve.choices, [&](double rho) { return rho < options_.own_ridge; });
+    }
     at::Tensor weight = at::zeros_like(prior).flatten(2);
     std::vector<at::Tensor> biases;
     for (int64_t g = 0; g < prior.size(0); ++g) {
@@ -311,6 +320,7 @@ class Refit {
   std::set<size_t> lost_;                                   // nodes that read channels that go
   std::map<size_t, std::vector<const GroupCut*>> choices_;  // cuts that are chosen at a layer
   std::set<std::string> solved_;                            // outputs of solved layers
+  double samples_ = 1;  // of all ranks
   std::optional<SideBySide> both_;
   Refitted result_;
 };

@@ -11,6 +11,7 @@
 #include "pare/analysis/scores.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/linear_rows.h"
+#include "pare/layerwise/pieces.h"
 #include "pare/layerwise/side_by_side.h"
 
 namespace pare {
@@ -143,13 +144,12 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
   at::Tensor sums = at::zeros({static_cast<int64_t>(variants.size()) + 1}, at::kDouble);  // the last counts samples
   double* sum = sums.data_ptr<double>();
   int64_t done = 0;
+  const Pieces pieces = pieces_of(graph, held_out, options.piece);
   in_order<Part>(
-      static_cast<size_t>((held_out.size + options.piece - 1) / options.piece),
+      pieces.count(),
       [&](size_t p) {
         const at::NoGradGuard own_no_grad;
-        const auto first = static_cast<int64_t>(p) * options.piece;
-        const TensorMap values =
-            all_values(graph, held_out.inputs(first, std::min(first + options.piece, held_out.size)));
+        const TensorMap values = all_values(graph, pieces.inputs(p));
         Part part;
         for (const auto& variant : variants)
           part.push_back(divergence(values.at(scores), changed_value(graph, variant.graph, values, scores)));
@@ -157,10 +157,10 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
       },
       [&](const Part& part) {
         for (size_t v = 0; v < part.size(); ++v) sum[v] += part[v];
-        done = std::min(done + options.piece, held_out.size);
+        done = std::min(done + pieces.piece, held_out.size);
         observer.step("measuring groups", done, held_out.size);
       });
-  sum[variants.size()] = static_cast<double>(held_out.size);
+  sum[variants.size()] = static_cast<double>(pieces.samples.size);
   observer.ranks().sum(sums);
   std::vector<GroupSensitivity> result(groups.size());
   for (size_t v = 0; v < variants.size(); ++v)

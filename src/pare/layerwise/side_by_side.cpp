@@ -41,7 +41,10 @@ int64_t bytes_of(const BothValues& values) {
 
 SideBySide::SideBySide(const Graph& original, const Graph& compressed, const Samples& samples,
                        SideBySideOptions options)
-    : original_(original), compressed_(compressed), samples_(samples), options_(options) {
+    : original_(original),
+      compressed_(compressed),
+      pieces_(pieces_of(original, samples, options.piece)),
+      memory_(options.memory) {
   for (size_t n = 0; n < original.nodes.size(); ++n) twins_[original.nodes[n].outputs.front()] = n;
   for (size_t n = 0; n < compressed.nodes.size(); ++n) {
     for (const auto& input : compressed.nodes[n].inputs) last_reader_[input] = n;
@@ -75,8 +78,8 @@ void SideBySide::note_change(size_t node) {
 
 BothValues SideBySide::begin_piece(size_t piece) const {
   if (!kept_.empty()) return kept_[piece];
-  BothValues values{.first = static_cast<int64_t>(piece) * options_.piece};
-  const auto inputs = samples_.inputs(values.first, std::min(values.first + options_.piece, samples_.size));
+  BothValues values{.first = pieces_.begin(piece)};
+  const auto inputs = pieces_.inputs(piece);
   for (size_t i = 0; i < inputs.size(); ++i)
     values.before[original_.inputs.at(i).name] = values.after[original_.inputs[i].name] = inputs[i];
   return values;
@@ -107,16 +110,12 @@ void SideBySide::forget(size_t n, BothValues& values) const {
   for (const auto& output : compressed_.nodes[n].outputs) drop(output);
 }
 
-size_t SideBySide::piece_count() const {
-  return static_cast<size_t>((samples_.size + options_.piece - 1) / options_.piece);
-}
-
 SideBySide::Pass SideBySide::first_piece(size_t node) const {
   const at::NoGradGuard no_grad;
   Pass pass{.values = begin_piece(0), .end = start_, .kept = std::vector<BothValues>(piece_count())};
   for (size_t n = start_; n < node; ++n) {
     step(n, pass.values);
-    if (bytes_of(pass.values) > options_.memory / static_cast<int64_t>(piece_count())) continue;
+    if (bytes_of(pass.values) > memory_ / static_cast<int64_t>(piece_count())) continue;
     pass.end = n + 1;
     pass.kept[0] = pass.values;
   }

@@ -15,6 +15,7 @@
 
 #include "pare/core/graph.h"
 #include "pare/layerwise/in_order.h"
+#include "pare/layerwise/pieces.h"
 #include "pare/samples/samples.h"
 
 namespace pare {
@@ -65,7 +66,7 @@ class SideBySide {
     size_t end = 0;                // the latest node at which the values of all pieces can be kept
     std::vector<BothValues> kept;  // the values there, by piece
   };
-  size_t piece_count() const;
+  size_t piece_count() const { return pieces_.count(); }
   Pass first_piece(size_t node) const;
   BothValues next_piece(size_t piece, size_t node, Pass& pass);
   void finish(Pass pass);
@@ -76,8 +77,8 @@ class SideBySide {
 
   const Graph& original_;
   const Graph& compressed_;
-  const Samples& samples_;
-  SideBySideOptions options_;
+  Pieces pieces_;
+  int64_t memory_;
   std::map<std::string, size_t> twins_;        // nodes of the original by their first output
   std::map<std::string, size_t> last_reader_;  // of each value, by node of the compressed graph
   std::set<std::string> changed_;

@@ -9,6 +9,7 @@
 #include "pare/exec/program.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/linear_rows.h"
+#include "pare/layerwise/pieces.h"
 #include "pare/layerwise/pooled_source.h"
 
 namespace pare {
@@ -76,18 +77,17 @@ std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const C
   using Part = std::vector<std::vector<RowMoments>>;
   Part sums(readers.size());
   int64_t done = 0;
-  const auto pieces = static_cast<size_t>((samples.size + options.piece - 1) / options.piece);
+  const Pieces pieces = pieces_of(graph, samples, options.piece);
   in_order<Part>(
-      pieces,
+      pieces.count(),
       [&](size_t p) {
         const at::NoGradGuard no_grad;
-        const auto first = static_cast<int64_t>(p) * options.piece;
-        const RunResult result = program.run(samples.inputs(first, std::min(first + options.piece, samples.size)), run);
+        const RunResult result = program.run(pieces.inputs(p), run);
         Part part;
         for (const auto& reader : readers) {
           const at::Tensor rows =
               rows_of_reader(graph, reader, result.tapped.at(reader.value),
-                             result.tapped.at(graph.nodes[reader.layer.node].outputs[0]), first, options);
+                             result.tapped.at(graph.nodes[reader.layer.node].outputs[0]), pieces.begin(p), options);
           auto& groups = part.emplace_back();
           for (int64_t g = 0; g < rows.size(0); ++g) groups.push_back(row_moments(rows[g]));
         }
@@ -98,7 +98,7 @@ std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const C
           sums[r].resize(part[r].size());
           for (size_t g = 0; g < part[r].size(); ++g) sums[r][g] = joined(sums[r][g], part[r][g]);
         }
-        done = std::min(done + options.piece, samples.size);
+        done = std::min(done + pieces.piece, samples.size);
         observer.step("reading layers", done, samples.size);
       });
   std::map<size_t, ReaderStatistics> statistics;

@@ -1,0 +1,32 @@
+#include "pare/layerwise/pieces.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "pare/exec/fixed_batch.h"
+
+namespace pare {
+
+Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece) {
+  const int64_t batch = fixed_batch(graph);
+  if (batch == 0) return {samples, piece};
+  const int64_t whole = (samples.size + batch - 1) / batch * batch;
+  return {{.size = whole,
+           .inputs =
+               [samples](int64_t begin, int64_t end) {
+                 std::vector<at::Tensor> inputs =
+                     samples.inputs(std::min(begin, samples.size - 1), std::min(end, samples.size));
+                 for (auto& input : inputs) {
+                   const int64_t missing = end - begin - input.size(0);
+                   if (missing <= 0) continue;
+                   Shape repeat(static_cast<size_t>(input.dim()), 1);
+                   repeat[0] = missing;
+                   input = at::cat({input, input.slice(0, -1).repeat(repeat)});
+                 }
+                 return inputs;
+               }},
+          batch};
+}
+
+}  // namespace pare

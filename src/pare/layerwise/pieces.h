@@ -1,0 +1,22 @@
+// Samples in the pieces that a graph can be run on.
+#pragma once
+
+#include "pare/core/graph.h"
+#include "pare/samples/samples.h"
+
+namespace pare {
+
+struct Pieces {
+  Samples samples;
+  int64_t piece = 1;
+  size_t count() const { return static_cast<size_t>((samples.size + piece - 1) / piece); }
+  int64_t begin(size_t i) const { return static_cast<int64_t>(i) * piece; }
+  int64_t end(size_t i) const { return std::min(begin(i) + piece, samples.size); }
+  std::vector<at::Tensor> inputs(size_t i) const { return samples.inputs(begin(i), end(i)); }
+};
+
+// Of `piece` samples each; where the graph's file fixes its batch, of one batch each, the last sample repeated to fill
+// it.
+Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece);
+
+}  // namespace pare
