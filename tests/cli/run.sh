@@ -650,6 +650,12 @@ exits "two directories, five scores" 1 eval scores5.onnx --data folder:pics
 check "two directories, five scores: says what to do" "$(cat stderr)" grep -q -e '5 scores.*2 classes.*--class-map' stderr
 printf 'x\nb\ny\na\nz\n' >map.txt
 exits "a class map" 0 eval scores5.onnx --data folder:pics --class-map map.txt
+printf '\xef\xbb\xbffile,label,split\r\na/1.png,3,train\r\n"b/2.PNG",1,test\r\n' >pics/pics.csv
+printf 'file,label\npics/a/1.png,a\npics/b/2.PNG,b\n' >named.csv
+exits "a table of pictures, classes by index" 0 eval scores5.onnx --data csv:pics/pics.csv
+exits "a table of pictures, classes by name" 1 eval scores5.onnx --data csv:named.csv
+check "names say no order" "$(cat stderr)" grep -q -e '5 scores.*2 classes.*--class-map' stderr
+exits "a table of pictures, a class map" 0 eval scores5.onnx --data csv:named.csv --class-map map.txt
 printf 'b\na\n' >turned.txt
 exits "classes in another order than the model's" 2 eval of_pics.onnx --data folder:pics --class-map turned.txt
 exits "a gate at chance" 5 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt --max-drop 1 -o gated.onnx
