@@ -335,7 +335,7 @@ check "localize: a model is like itself, every metric is there" "$(head -c 400 s
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), m = r.models[1];
   process.exit(r.pairs === 3 && m.cosine > 0.999 && m.rank_correlation > 0.999 && m.present.auc >= 0 && m.present.point >= 0 && m.metrics.map > 0 ? 0 : 1)'
 exits "localize by relevance" 0 localize vgg9.onnx --data scenes:scenes --method lrp --tolerance 5
-check "localize by relevance: says how well it is conserved" "$(head -c 400 stdout)" grep -q 'relevance is conserved' stdout
+check "localize by relevance: says what is lost" "$(head -c 400 stdout)" grep -q 'vgg9.onnx: .* % of the score is lost in the mean' stdout
 exits "localize: an unknown method" 2 localize vgg9.onnx --data scenes:scenes --method magic
 mkdir digits
 node -e "$idx"'
@@ -355,6 +355,12 @@ for method in gradcam hirescam gradcam++ gradient input-x-gradient ig smoothgrad
   exits "explain an image by $method" 0 explain vgg9.onnx "$picture" --method $method --compare vgg9.onnx --class 3 -o "maps_$method"
   check "explain an image by $method: one picture" "$(ls "maps_$method")" test "$(find "maps_$method" -name '*.png' | wc -l)" -eq 1
 done
+run convert --arch lenet-5 -o biased.onnx
+exits "explain: biases keep a part" 0 explain biased.onnx "$picture" --class 3 --method lrp --lrp zero --layer input -o maps_biased
+check "explain: says that it is lost" "$(cat stdout stderr)" grep -qE 'biased.onnx: ([0-9.]+ % of the score is lost|relevance is off by)' stdout
+check "explain: warns of it" "$(cat stderr)" grep -q 'note: biased.onnx: the maps do not add up to the score' stderr
+exits "explain: a rule without biases" 0 explain biased.onnx "$picture" --class 3 --method lrp --layer input -o maps_kept
+check "explain: nothing is lost, no warning" "$(cat stderr)" bash -c '! grep -q "add up" stderr'
 exits "explain beside two models" 0 explain vgg9.onnx "$picture" --compare vgg9.onnx,other.onnx --class 3 -o maps_three --json
 check "explain beside two models: each compared" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [same, other] = r.explanations[0].compared;
