@@ -44,6 +44,7 @@ class Inspect : public Command {
             {"outputs", values_json(model.graph.outputs)},
             {"metadata", model.graph.metadata},
             {"groups", groups},
+            {"assumed_shapes", map.shapes.assumed},
             {"unknown_shapes", map.shapes.unknown}};
   }
 
@@ -107,6 +108,8 @@ class Inspect : public Command {
     session.print("{}\n", model.path.empty() ? model_options_.arch + " (freshly initialised)" : model.path);
     for (const auto& info : model.graph.inputs) session.print("  input   {} {}\n", info.name, dims_text(info));
     for (const auto& info : model.graph.outputs) session.print("  output  {} {}\n", info.name, dims_text(info));
+    for (const auto& [name, shape] : map.shapes.assumed)
+      session.print("  assumed {} [{}]\n", name, fmt::join(shape, ", "));
     session.print("  {} nodes, {} parameters, {}{} MACs a sample, {} bytes of tensors\n", model.graph.nodes.size(),
                   with_commas(cost.parameters), cost.complete ? "" : "at least ", with_commas(cost.macs),
                   with_commas(cost.bytes));

@@ -27,7 +27,7 @@ class ChannelAnalysis {
  public:
   ChannelAnalysis(const Graph& graph, const ShapeOptions& options, ChannelUse use) : graph_(graph) {
     map_.sets = ChannelSets(use);
-    map_.shapes = infer_shapes(graph, options);
+    map_.shapes = analysis_shapes(graph, options);
   }
 
   ChannelMap run() {

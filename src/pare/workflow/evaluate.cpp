@@ -111,7 +111,7 @@ int64_t piece_size(const std::vector<Graph>& models, int64_t batch) {
   int64_t activation = 1;
   int64_t weight = 1;
   for (const auto& model : models)
-    for (const auto& [value, type] : infer_shapes(model, {.batch = 1}).types) {
+    for (const auto& [value, type] : analysis_shapes(model, {.batch = 1}).types) {
       auto& largest = model.is_constant(value) ? weight : activation;
       largest = std::max(largest, type.count());
     }
