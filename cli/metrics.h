@@ -29,8 +29,8 @@ inline void say_empty_maps(const Session& session, const std::string& model, con
 // How much of the score did not arrive in the maps: `error` is its share, over 1 where more than all of it is wrong.
 inline void say_relevance(const Session& session, const std::string& model, double error, const std::string& when) {
   constexpr double kMost = 0.05;
-  if (error <= 1)
-    session.print("{}: {:.2g} % of the score is lost {}\n", model, 100 * error, when);
+  if (error < 1.005)  // all of it, to rounding
+    session.print("{}: {:.3g} % of the score is lost {}\n", model, 100 * error, when);
   else  // or not a number
     session.print("{}: relevance is off by {:.3g} times the score {}\n", model, error, when);
   if (!(error <= kMost))

@@ -6,6 +6,7 @@
 // done, not what, is listed with its reason.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -57,7 +58,7 @@ void erase_changing(nlohmann::json& value) {
 
 class Laboratory {
  public:
-  Laboratory() : root_(fs::path(testing::TempDir()) / "pare_options") {
+  Laboratory() : root_(fs::path(testing::TempDir()) / fmt::format("pare_options_{}", ::getpid())) {
     fs::remove_all(root_);
     fs::create_directories(root_);
     fs::current_path(root_);
@@ -355,7 +356,7 @@ TEST(Options, OfPrune) {
                              {"ridge", {"10", {}}},
                              {"terms", {"1", {}}},
                              {"samples", {"2", {}}},
-                             {"no-mirror", {"", {"--samples", "4"}}},
+                             {"no-mirror", {"", {"--samples", "3"}}},
                              {"nmf-iterations", {"2", {}}},
                              {"distill-steps", {"2", {}}},
                              {"attribution-drift", {"2", {}}},
