@@ -6,6 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "pare/analysis/layer_norms.h"
 #include "pare/core/error.h"
 #include "pare/core/memory.h"
 
@@ -29,6 +30,7 @@ class ChannelAnalysis {
   ChannelAnalysis(const Graph& graph, const ShapeOptions& options, ChannelUse use) : graph_(graph) {
     map_.sets = ChannelSets(use);
     map_.shapes = analysis_shapes(graph, options);
+    for (const LayerNorm& norm : find_layer_norms(graph)) norms_.emplace(norm.mean, norm);
   }
 
   ChannelMap run() {
@@ -106,6 +108,8 @@ class ChannelAnalysis {
     if (computed_target) parameter[1] = true;
     LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets,
                          map_.slots);
+    if (const auto norm = norms_.find(index); norm != norms_.end() && ids[0].defined())
+      keep_normalized(norm->second, node, ids[0]);
     const size_t slots = map_.slots.size();
     const int64_t made = map_.sets.size();
     const auto give_up = [&](const std::string& reason) {
@@ -125,6 +129,17 @@ class ChannelAnalysis {
     } catch (const std::exception&) {
       give_up(fmt::format("{} has inputs that do not fit it", describe(node)));
     }
+  }
+
+  // Over which axis it reduces decides; the rule of ReduceMean would only speak of itself.
+  void keep_normalized(const LayerNorm& norm, const Node& mean, const at::Tensor& ids) {
+    if (!mean.has_input(1) || !graph_.is_constant(mean.inputs[1]) || graph_.tensor(mean.inputs[1]).numel() != 1) return;
+    const int64_t axis = graph_.tensor(mean.inputs[1]).item<int64_t>(), from_front = axis < 0 ? axis + ids.dim() : axis;
+    if (from_front < 0 || from_front >= ids.dim() || ids.size(from_front) != ids.numel()) return;
+    const std::string reason = fmt::format("the layer norm from {} to {} mixes all channels", describe(mean),
+                                           describe(graph_.nodes[norm.last]));
+    const at::Tensor flat = ids.contiguous();
+    for (int64_t i = 0; i < flat.numel(); ++i) map_.sets.keep(flat.data_ptr<int64_t>()[i], reason);
   }
 
   // Channels may lie only along axes of a computed target that are as long for any batch and any size.
@@ -295,7 +310,8 @@ class ChannelAnalysis {
   const Graph& graph_;
   ChannelMap map_;
   int64_t held_ = 0;
-  std::optional<Shapes> other_;  // of another batch and size
+  std::optional<Shapes> other_;        // of another batch and size
+  std::map<size_t, LayerNorm> norms_;  // written out, by the node that they begin with
 };
 
 }  // namespace

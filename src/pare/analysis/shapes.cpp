@@ -17,8 +17,8 @@ const TensorType* Shapes::find(const std::string& value) const {
 
 namespace {
 
-// What inputs call an open first extent: the same name in another input is the same extent. A name that an input has for
-// its later extents too says nothing.
+// What inputs call an open first extent: the same name in another input is the same extent. A name that an input has
+// for its later extents too says nothing.
 std::set<std::string> batch_names(const Graph& graph) {
   std::set<std::string> names, several = {""};
   for (const auto& input : graph.inputs) {
