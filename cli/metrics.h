@@ -26,4 +26,17 @@ inline void say_empty_maps(const Session& session, const std::string& model, con
   say(counts.nan, "hold a NaN", nan_are);
 }
 
+// How much of the score did not arrive in the maps: `error` is its share, over 1 where more than all of it is wrong.
+inline void say_relevance(const Session& session, const std::string& model, double error, const std::string& when) {
+  constexpr double kMost = 0.05;
+  if (error < 1.005)  // all of it, to rounding
+    session.print("{}: {:.3g} % of the score is lost {}\n", model, 100 * error, when);
+  else  // or not a number
+    session.print("{}: relevance is off by {:.3g} times the score {}\n", model, error, when);
+  if (!(error <= kMost))
+    session.say(
+        "note: {}: the maps do not add up to the score: this rule leaves a part to biases, or divides by sums near 0\n",
+        model);
+}
+
 }  // namespace pare::cli

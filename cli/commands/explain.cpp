@@ -143,7 +143,7 @@ class Explain : public Command {
       bar.update(static_cast<int64_t>(e.image) + 1, static_cast<int64_t>(input.names.size()));
     });
     session.print("{}\nmaps by {} at {}\n", table.text(), attribution_.method, layers[0]);
-    if (worst) session.print("relevance is conserved to {:.2g} of the score at the worst\n", *worst);
+    if (worst) say_relevance(session, model_, *worst, "at the worst");
     say_empty(session, model_, counts[0]);
     auto compared = nlohmann::json::array();
     for (size_t i = 0; i < others.size(); ++i) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "command.h"
@@ -32,6 +35,8 @@ class Inspect : public Command {
     print_summary(session, model, cost, map);
     print_layers(session, cost);
     print_groups(session, model.graph, map, exchange);
+    const std::vector<Blocker> blockers = blockers_of(map);
+    print_blockers(session, blockers);
     return {{"model", model.path.empty() ? model_options_.arch : model.path},
             {"parameters", cost.parameters},
             {"statistics", cost.statistics},
@@ -44,10 +49,58 @@ class Inspect : public Command {
             {"outputs", values_json(model.graph.outputs)},
             {"metadata", model.graph.metadata},
             {"groups", groups},
+            {"blockers", blockers_json(blockers)},
+            {"assumed_shapes", map.shapes.assumed},
             {"unknown_shapes", map.shapes.unknown}};
   }
 
  private:
+  // A reason for which channels may not be removed, and how many it keeps.
+  struct Blocker {
+    std::string reason;
+    size_t channels = 0;
+    size_t groups = 0;
+  };
+
+  // What keeps most channels first.
+  static std::vector<Blocker> blockers_of(const ChannelMap& map) {
+    std::map<std::string, Blocker> found;
+    for (const auto& group : map.groups) {
+      std::set<std::string> reasons;
+      for (const ChannelId channel : group.channels) {
+        const std::string reason = map.sets.reason(static_cast<int64_t>(channel));
+        if (reason.empty()) continue;
+        ++found[reason].channels;
+        reasons.insert(reason);
+      }
+      for (const auto& reason : reasons) ++found[reason].groups;
+    }
+    std::vector<Blocker> list;
+    for (auto& [reason, blocker] : found) list.push_back({reason, blocker.channels, blocker.groups});
+    std::ranges::stable_sort(list, std::greater(), &Blocker::channels);
+    return list;
+  }
+
+  static nlohmann::json blockers_json(const std::vector<Blocker>& blockers) {
+    auto list = nlohmann::json::array();
+    for (const auto& [reason, channels, groups] : blockers)
+      list.push_back({{"reason", reason}, {"channels", channels}, {"groups", groups}});
+    return list;
+  }
+
+  static void print_blockers(Session& session, const std::vector<Blocker>& blockers) {
+    if (blockers.empty()) return;
+    Table table({"channels kept", "groups", "why they are not removable"});
+    for (const auto& [reason, channels, groups] : blockers)
+      table.add({with_commas(static_cast<int64_t>(channels)), std::to_string(groups), reason});
+    session.print("\n{}", table.text());
+  }
+
+  static std::string type_text(const ValueInfo& info) {
+    const std::string scalar = to_string(TensorType{info.dtype, {}});
+    return scalar.substr(0, scalar.find(' '));
+  }
+
   static std::string dims_text(const ValueInfo& info) {
     if (!info.dims) return "?";
     std::vector<std::string> parts;
@@ -58,7 +111,8 @@ class Inspect : public Command {
 
   static nlohmann::json values_json(const std::vector<ValueInfo>& infos) {
     auto list = nlohmann::json::array();
-    for (const auto& info : infos) list.push_back({{"name", info.name}, {"shape", dims_text(info)}});
+    for (const auto& info : infos)
+      list.push_back({{"name", info.name}, {"type", type_text(info)}, {"shape", dims_text(info)}});
     return list;
   }
 
@@ -105,8 +159,13 @@ class Inspect : public Command {
 
   void print_summary(Session& session, const Model& model, const ModelCost& cost, const ChannelMap& map) const {
     session.print("{}\n", model.path.empty() ? model_options_.arch + " (freshly initialised)" : model.path);
-    for (const auto& info : model.graph.inputs) session.print("  input   {} {}\n", info.name, dims_text(info));
-    for (const auto& info : model.graph.outputs) session.print("  output  {} {}\n", info.name, dims_text(info));
+    const auto show = [&](const char* what, const ValueInfo& info) {
+      session.print("  {:<7} {} {} {}\n", what, info.name, type_text(info), dims_text(info));
+    };
+    for (const auto& info : model.graph.inputs) show("input", info);
+    for (const auto& info : model.graph.outputs) show("output", info);
+    for (const auto& [name, shape] : map.shapes.assumed)
+      session.print("  assumed {} [{}]\n", name, fmt::join(shape, ", "));
     session.print("  {} nodes, {} parameters, {}{} MACs a sample, {} bytes of tensors\n", model.graph.nodes.size(),
                   with_commas(cost.parameters), cost.complete ? "" : "at least ", with_commas(cost.macs),
                   with_commas(cost.bytes));

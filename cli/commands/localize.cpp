@@ -81,7 +81,7 @@ class Localize : public Command {
         "predicts, the same for all; cosine and spearman: to the first model's maps\n");
     for (size_t m = 0; m < result.models.size(); ++m)
       if (const auto& error = result.models[m].conservation_error; error.counted > 0)
-        session.print("{}: relevance is conserved to {:.2g} in the mean\n", models_[m], error.mean());
+        say_relevance(session, models_[m], error.mean(), "in the mean");
     return {{"models", list},
             {"data", data.name},
             {"split", data.split},

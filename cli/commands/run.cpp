@@ -8,7 +8,7 @@
 #include "input.h"
 #include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/data/folder.h"
+#include "pare/data/pictures.h"
 #include "pare/data/image.h"
 #include "pare/exec/program.h"
 #include "pare/io/npy.h"

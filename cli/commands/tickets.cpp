@@ -28,6 +28,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// A file that is there as long as this is.
+struct ScratchFile {
+  ScratchFile(fs::path where, const std::string& text) : path(std::move(where)) {
+    write_file_atomically(path, [&](std::ostream& out) { out << text; });
+  }
+  ~ScratchFile() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  fs::path path;
+};
+
 class Tickets : public Command {
  public:
   std::string_view name() const override { return "tickets"; }
@@ -109,10 +124,16 @@ class Tickets : public Command {
   // They end with this one.
   void search_in_processes(Session& session) const {
     const TcpStore served = serve_store({.port = 0});
+    const ScratchFile recipe(fs::path(output_) / fmt::format(".worker-{}.toml", ::getpid()), worker_recipe(session));
     std::vector<pid_t> children;
     for (int64_t i = 0; i < processes_; ++i) {
-      std::vector<std::string> arguments = own_arguments();
-      arguments.insert(arguments.end(), {"--join", fmt::format("127.0.0.1:{}", served.port), "--quiet"});
+      std::vector<std::string> arguments = {"pare",
+                                            "tickets",
+                                            "--recipe",
+                                            recipe.path.string(),
+                                            "--quiet",
+                                            "--join",
+                                            fmt::format("127.0.0.1:{}", served.port)};
       std::vector<char*> raw;
       raw.reserve(arguments.size() + 1);
       for (auto& argument : arguments) raw.push_back(argument.data());
@@ -137,17 +158,16 @@ class Tickets : public Command {
     at::set_num_threads(static_cast<int>(std::min(cores, at::get_num_threads() * processes_)));
   }
 
-  // The command line of this process, without what a part must not repeat.
-  static std::vector<std::string> own_arguments() {
-    std::ifstream in("/proc/self/cmdline", std::ios::binary);
-    std::vector<std::string> arguments;
-    for (std::string word; std::getline(in, word, '\0');) {
-      if (word == "--json" || word == "--quiet" || word == "-q" || word == "--verbose" || word == "-v") continue;
-      const bool of_collector = word.starts_with("--processes") || word.starts_with("--transfer");
-      if (of_collector && word.find('=') == std::string::npos) std::getline(in, word, '\0');  // its value
-      if (!of_collector) arguments.push_back(word);
-    }
-    return arguments;
+  // The options in effect, from wherever they come, without those of the one that collects.
+  static std::string worker_recipe(const Session& session) {
+    CommonOptions common = session.common;
+    JsonWriter writer;
+    common.describe(writer);
+    nlohmann::json options = writer.json();
+    options.update(session.recipe);
+    for (const char* own : {"processes", "transfer", "join", "json", "quiet", "verbose", "recipe", "print-config"})
+      options.erase(own);
+    return to_toml(options);
   }
 
   nlohmann::json report(Session& session, const TicketSearch& search, double seconds) const {

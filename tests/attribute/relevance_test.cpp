@@ -52,6 +52,34 @@ TEST(Lrp, SumsAndAveragesOfNegativeValuesLoseNothing) {
   EXPECT_LT(largest(sums(w.from_one(excitation_rule(), stem)) - 1), 1e-12);
 }
 
+// Inverted residuals without batch norms: depthwise filters have terms of one sign alone, or read nothing but zeros,
+// and are active by their biases. What they have of the score is shared by those they read.
+TEST(Lrp, UnitsThatTheirBiasesMakeActiveLoseNothing) {
+  TestGraph g(5);
+  const auto relu6 = [&](const std::string& x) {
+    const auto bound = [&](double value) { return g.tensor(at::scalar_tensor(value, at::kDouble)); };
+    return g.node("Clip", {x, bound(0), bound(6)});
+  };
+  const auto pointwise = [&](const std::string& x, int64_t in, int64_t out, double bias) {
+    return g.node("Conv", {x, g.random({out, in, 1, 1}), g.tensor(at::full({out}, bias, at::kDouble))});
+  };
+  const std::string stem = pointwise(g.input("x", {-1, 3, 8, 8}), 3, 4, 0);
+  const std::string wide = relu6(pointwise(stem, 4, 12, -0.5));
+  at::Tensor filters = -at::arange(1, 12 * 9 + 1, at::kDouble).view({12, 1, 3, 3}).remainder(0.7);  // none is positive
+  const std::string depthwise = g.node("Conv", {wide, g.tensor(filters), g.tensor(at::full({12}, 0.5, at::kDouble))},
+                                       {{"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"group", int64_t{12}}});
+  const std::string active = relu6(depthwise);
+  const std::string sum = g.node("Add", {pointwise(active, 12, 4, 0), stem});
+  const Graph graph = g.finish(g.node("MatMul", {g.node("Flatten", {sum}), g.random({256, 5})}));
+  const Walker w(graph, images(6));
+  const at::Tensor read = at::max_pool2d(w.values.at(wide), {3, 3}, {1, 1}, {1, 1}), made = w.values.at(active);
+  ASSERT_TRUE((made.gt(0) & read.gt(0)).any().item<bool>());
+  ASSERT_TRUE((made.gt(0) & read.eq(0)).any().item<bool>());
+  for (const char* preset : {"z-plus", "alpha1-beta0", "alpha2-beta1"})
+    for (const std::string& to : {stem, std::string("x")})
+      EXPECT_LT(largest((sums(w.lrp(preset, to)) - w.score) / w.score), 1e-11) << preset << to;
+}
+
 // Dividing the products of x+ and of x- by denominators of their own hands out everything twice.
 TEST(Lrp, SignedInputsShareOneDenominator) {
   const Walker w(plain_net(), images(4));

@@ -161,6 +161,14 @@ check "chosen on a part held out, measured on the test images" "$(head -c 300 st
   const r = JSON.parse(require("fs").readFileSync("stdout")), chosen = [r.best_performing, r.sparsest_matching];
   if (r.splits.chosen_on !== "validation" || r.splits.validation !== 0.1 || r.splits.measured_on !== "test") process.exit(1);
   process.exit(r.tickets.every((t, i) => ("metric" in t) === chosen.includes(i) && t.validation >= 0) ? 0 : 1)'
+printf 'processes = 2\ntransfer = "fashion-mnist:small"\nrounds = 2\n' >search.toml
+exits "tickets by a recipe" 0 "${tickets[@]}" --s-init=-0.05,0 --recipe search.toml --fresh -o by_recipe --json
+check "by a recipe: no worker failed" "$(cat stderr)" bash -c '! grep -q "a worker ended with status" stderr'
+check "by a recipe: the same tickets" "$(head -c 300 stdout)" node -e '
+  const read = (file) => JSON.parse(require("fs").readFileSync(file));
+  const kept = (r) => JSON.stringify(r.tickets.map((t) => [t.name, t.sparsity, t.validation]));
+  process.exit(kept(read("stdout")) === kept(read("found/tickets.json")) && read("stdout").transfer.length >= 2 ? 0 : 1)'
+check "by a recipe: nothing is left beside them" "$(ls -A by_recipe)" test -z "$(find by_recipe -name '*.toml')"
 cp found/tickets.json transferred
 check "each kept" "they are not" test "$(find found -name 'ticket-*.safetensors' | wc -l)" -eq 4
 runs=$(find tickets -name state.safetensors | wc -l)

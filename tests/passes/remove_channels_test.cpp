@@ -97,6 +97,35 @@ TEST(RemoveChannels, PlainChain) {
   EXPECT_NE(reason_of(graph, "Conv5").find("graph output"), std::string::npos);
 }
 
+// The entries of a value's shape at these places, then constants.
+std::string shape_with(TestGraph& g, const std::string& value, const Ints& places, const Ints& constants) {
+  const std::string own = g.node("Gather", {g.node("Shape", {value}), g.integers(places)});
+  return g.node("Concat", {own, g.integers(constants)}, {{"axis", int64_t{0}}});
+}
+
+// What exporters leave where batch and length are open: the shape is computed, only its channels are numbers.
+TEST(RemoveChannels, TargetsThatAreComputedOfExtents) {
+  TestGraph g;
+  const std::string h = g.relu(g.linear(g.input("x", {-1, 6}), 6, 12));
+  const std::string apart = g.node("Reshape", {h, shape_with(g, h, {0}, {12, 1})});
+  const std::string wide = g.node("Expand", {apart, shape_with(g, h, {0}, {12, 5})});
+  const std::string scaled = g.node("Mul", {wide, g.random({1, 1, 5})});
+  const std::string flat = g.node("Reshape", {scaled, shape_with(g, h, {0}, {-1})});
+  const auto outcome = expect_removed_equals_masked(g.finish(g.linear(flat, 60, 4)));
+  EXPECT_EQ(outcome.groups, 1);
+  EXPECT_EQ(outcome.removable, 12);
+}
+
+TEST(RemoveChannels, ATargetWhoseChannelsDependOnTheSizeStays) {
+  TestGraph g;
+  const std::string conv = g.relu(g.conv(g.input("x", {-1, 3, 8, -1}), 3, 4));
+  const auto extent = [&](int64_t i) { return g.node("Gather", {g.node("Shape", {conv}), g.integers({i})}); };
+  const std::string all = g.node("Mul", {g.integers({32}), extent(3)});
+  const std::string shape = g.node("Concat", {extent(0), all}, {{"axis", int64_t{0}}});
+  const Graph graph = g.finish(g.node("Relu", {g.node("Reshape", {conv, shape})}));
+  EXPECT_NE(reason_of(graph, "Conv0").find("depends on sizes"), std::string::npos) << reason_of(graph, "Conv0");
+}
+
 TEST(RemoveChannels, Residual) {
   TestGraph g;
   auto stem = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 8));

@@ -6,6 +6,7 @@
 // done, not what, is listed with its reason.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -57,7 +58,7 @@ void erase_changing(nlohmann::json& value) {
 
 class Laboratory {
  public:
-  Laboratory() : root_(fs::path(testing::TempDir()) / "pare_options") {
+  Laboratory() : root_(fs::path(testing::TempDir()) / fmt::format("pare_options_{}", ::getpid())) {
     fs::remove_all(root_);
     fs::create_directories(root_);
     fs::current_path(root_);
@@ -72,12 +73,13 @@ class Laboratory {
           image.slice(1, 6 * label, 6 * label + 6).fill_(255 - 20 * i);
           write_png(file, image);
         }
-    std::ofstream(root_ / "classes.txt") << "c\nb\na\n";
-    const Words network = {"--arch",  "vgg9-bn",   "--width", "0.07",       "--image",
+    // Other names than the model's own, which would have to be in its order.
+    std::ofstream(root_ / "classes.txt") << "c other\nb other\na other\n";
+    const Words network = {"--arch",  "vgg9-bn",   "--width", "0.15",       "--image",
                            "3,16,16", "--classes", "3",       "--no-record"};
     expect_done(
         joined({{"train"},
-                {"--arch", "vgg9-bn", "--width", "0.07", "--size", "16"},
+                {"--arch", "vgg9-bn", "--width", "0.15", "--size", "16"},
                 data(),
                 {"--epochs", "2", "--batch", "3", "-o", path("m.onnx"), "--no-record", "--runs", path("runs")}}));
     expect_done(joined({{"convert"}, network, {"--seed", "1", "-o", path("n.onnx")}}));
@@ -294,15 +296,20 @@ std::map<std::string, std::string> merged(std::map<std::string, std::string> a,
 Words folder() { return laboratory().data(); }
 
 TEST(Options, OfInspectAndArchitectures) {
-  Subject subject{
-      .command = "inspect",
-      .base = {"--arch", "resnet20"},
-      .probes = {{"image", {"3,40,40", {}}}, {"classes", {"7", {}}}, {"bias", {"no", {}}}, {"dropout", {"0.3", {}}}},
-      .how = {{"input-shape", "refused where nothing is open"}}};
+  Subject subject{.command = "inspect",
+                  .base = {"--arch", "resnet20"},
+                  .probes = {{"image", {"3,40,40", {}}},
+                             {"classes", {"7", {}}},
+                             {"bias", {"no", {}}},
+                             {"shortcut", {"b", {}}},
+                             {"dropout", {"0.3", {}}}},
+                  .how = {{"input-shape", "refused where nothing is open"}, {"layers", "in the printed table alone"}}};
   OptionTrial(subject).run();
+  subject.how.emplace("shortcut", "of resnet*, tried above");
   for (const char* arch : {"lenet-5", "vgg9-bn", "resnet18", "wrn-40-4", "mobilenetv1", "mlpnet"}) {
     subject.base = {"--arch", arch};
     if (std::string(arch) == "mlpnet" || std::string(arch) == "lenet-5") subject.probes["image"].value = "1,36,36";
+    subject.probes["bias"].value = std::string(arch) == "mlpnet" ? "yes" : "no";  // what it has not by itself
     OptionTrial(subject).run();
   }
 }
@@ -349,6 +356,8 @@ TEST(Options, OfPrune) {
                              {"ridge", {"10", {}}},
                              {"terms", {"1", {}}},
                              {"samples", {"2", {}}},
+                             {"no-mirror", {"", {"--samples", "3"}}},
+                             {"nmf-iterations", {"2", {}}},
                              {"distill-steps", {"2", {}}},
                              {"attribution-drift", {"2", {}}},
                              {"finetune", {"1", {}}},
@@ -366,10 +375,11 @@ TEST(Options, OfPrune) {
 }
 
 std::map<std::string, Probe> of_training() {
-  return {{"epochs", {"2", {}}},
+  return {{"epochs", {"3", {}}},
           {"batch", {"2", {}}},
-          {"milestones", {"1", {"--schedule", "step", "--epochs", "2"}}},
-          {"factor", {"0.5", {"--schedule", "step", "--milestones", "1", "--epochs", "2"}}},
+          {"milestones", {"1", {"--schedule", "step"}}},
+          {"factor", {"0.5", {"--schedule", "step", "--milestones", "1"}}},
+          {"peak", {"0.6", {}}},
           {"warmup", {"1", {}}},
           {"augment", {"flip", {}}},
           {"clip-norm", {"0.001", {}}},
@@ -384,9 +394,9 @@ std::map<std::string, Probe> of_training() {
           {"epsilon", {"0.01", {}}},
           {"match-weight", {"7", {}}},
           {"match-layers", {"relu", {}}},
-          {"drop", {"0.9", {}}},
+          {"drop", {"0.1", {}}},
           {"alpha", {"0.5", {}}},
-          {"temperature", {"2", {}}}};
+          {"temperature", {"2", {"--alpha", "0.5"}}}};
 }
 
 TEST(Options, OfFineTuningAfterPruning) {
@@ -394,7 +404,7 @@ TEST(Options, OfFineTuningAfterPruning) {
   Subject subject{.command = "prune",
                   .base = joined({in("m.onnx"),
                                   {"-o", "out.onnx", "--channels", "0.5", "--round-to", "1", "--no-record", "--batch",
-                                   "3", "--no-metadata", "--finetune", "1"},
+                                   "3", "--no-metadata", "--finetune", "2"},
                                   folder()}),
                   .probes = of_training(),
                   .how = all_of({how_of_training(), {{"match-layers", "names of layers"}}}),
@@ -409,7 +419,7 @@ TEST(Options, OfTrain) {
   Subject subject{.command = "train",
                   .base = joined({{"--model"},
                                   in("m.onnx"),
-                                  {"-o", "out.onnx", "--epochs", "1", "--batch", "3", "--no-record", "--no-metadata"},
+                                  {"-o", "out.onnx", "--epochs", "2", "--batch", "3", "--no-record", "--no-metadata"},
                                   folder()}),
                   .probes = probes,
                   .how = merged(how_of_training(), how_of_data()),
@@ -426,12 +436,16 @@ TEST(Options, OfDistill) {
                                   in("m.onnx"),
                                   {"--student"},
                                   in("n.onnx"),
-                                  {"-o", "out.onnx", "--epochs", "1", "--batch", "3", "--no-record", "--no-metadata"},
+                                  {"-o", "out.onnx", "--epochs", "2", "--batch", "3", "--no-record", "--no-metadata"},
                                   folder()}),
                   .probes = probes,
                   .how = merged(all_of({how_of_training(),
                                         {{"teacher-arch", "of a teacher that is weights"},
                                          {"teacher-width", "of a teacher that is weights"},
+                                         {"beta1", "tried in train"},
+                                         {"beta2", "tried in train"},
+                                         {"epsilon", "tried in train"},
+                                         {"warmup", "tried in train"},
                                          {"match-layers", "names of layers"}}}),
                                 how_of_data()),
                   .choosers = {"match"}};
@@ -446,7 +460,8 @@ TEST(Options, OfSparsify) {
                                   {"-o", "out.onnx", "--sparsity", "0.5", "--epochs", "2", "--batch", "3",
                                    "--no-record", "--no-metadata"},
                                   folder()}),
-                  .probes = with_probes({{"s-init", {"-0.2", {}}},
+                  .probes = with_probes({{"method", {"gmp", {}}},
+                                         {"s-init", {"-0.2", {}}},
                                          {"lambda", {"0.1", {}}},
                                          {"beta-final", {"20", {}}},
                                          {"mask-rate", {"2", {}}},
@@ -454,8 +469,8 @@ TEST(Options, OfSparsify) {
                                          {"rewind", {"1", {}}},
                                          {"finetune", {"1", {}}},
                                          {"finetune-lr", {"0.001", {"--finetune", "1"}}},
-                                         {"gmp-begin", {"0.3", {}}},
-                                         {"gmp-end", {"0.5", {}}},
+                                         {"gmp-begin", {"0.3", {"--gmp-every", "1"}}},
+                                         {"gmp-end", {"0.5", {"--gmp-every", "1"}}},
                                          {"gmp-every", {"1", {}}},
                                          {"include", {"*0*", {}}},
                                          {"exclude", {"*0*", {}}},
@@ -513,7 +528,8 @@ TEST(Options, OfEval) {
                   .how = merged({{"batch", "how many at once, not what"},
                                  {"preprocess", "too few images to tell by one metric"},
                                  {"threshold", "of several labels alone"}},
-                                how_of_data())};
+                                how_of_data()),
+                  .choosers = {"split"}};  // of three classes any five are right
   OptionTrial(subject).run();
 }
 

@@ -82,12 +82,12 @@ TEST(CheckClasses, ComparesScoresWithClassesBeforeARun) {
   Dataset one = many;
   one.labels = at::zeros({2}, at::kLong);
   EXPECT_NO_THROW(check_classes(build("lenet-5", {.classes = 7}), one)) << "more scores than classes";
-  one.name = "folder";  // whose directories say no order, unless it learned them
+  one.labels_by_name = true;  // which say no order, unless it learned them
   Graph seven = build("lenet-5", {.classes = 7});
   EXPECT_THROW(evaluate({seven}, one), Error);
   seven.metadata["pare.classes"] = R"(["0", "1", "2", "3", "4", "5"])";
   EXPECT_NO_THROW(evaluate({seven}, one));
-  one.name = many.name;
+  one.labels_by_name = false;
   try {
     check_classes(build("lenet-300-100", {.classes = 3}), one);
     FAIL() << "three scores for six classes";

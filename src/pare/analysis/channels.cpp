@@ -3,8 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
+#include "pare/analysis/layer_norms.h"
 #include "pare/core/error.h"
 #include "pare/core/memory.h"
 
@@ -27,7 +29,8 @@ class ChannelAnalysis {
  public:
   ChannelAnalysis(const Graph& graph, const ShapeOptions& options, ChannelUse use) : graph_(graph) {
     map_.sets = ChannelSets(use);
-    map_.shapes = infer_shapes(graph, options);
+    map_.shapes = analysis_shapes(graph, options);
+    for (const LayerNorm& norm : find_layer_norms(graph)) norms_.emplace(norm.mean, norm);
   }
 
   ChannelMap run() {
@@ -98,8 +101,15 @@ class ChannelAnalysis {
         values[i] = found->second;
     }
     if (!complete) return freeze_inputs(node, fmt::format("the shapes of {} are not known", describe(node)));
+    // A target shape that is computed, but of extents alone: its entries are known, and those that count channels are
+    // given anew where these are removed (passes/remove_channels).
+    const bool computed_target = (node.op == "Reshape" || node.op == "Expand") && inputs.size() == 2 && !parameter[1] &&
+                                 values[1].defined() && ids[0].defined();
+    if (computed_target) parameter[1] = true;
     LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets,
                          map_.slots);
+    if (const auto norm = norms_.find(index); norm != norms_.end() && ids[0].defined())
+      keep_normalized(norm->second, node, ids[0]);
     const size_t slots = map_.slots.size();
     const int64_t made = map_.sets.size();
     const auto give_up = [&](const std::string& reason) {
@@ -110,6 +120,7 @@ class ChannelAnalysis {
     try {
       const MemoryScope scope(kRuleBytes);
       op->labels(context);
+      if (computed_target) check_target(node, context.out_ids.at(0));
       keep_ids(node, context.out_ids);
     } catch (const OutOfMemory&) {
       give_up(fmt::format("{} makes more of it than is followed", describe(node)));
@@ -118,6 +129,52 @@ class ChannelAnalysis {
     } catch (const std::exception&) {
       give_up(fmt::format("{} has inputs that do not fit it", describe(node)));
     }
+  }
+
+  // Over which axis it reduces decides; the rule of ReduceMean would only speak of itself.
+  void keep_normalized(const LayerNorm& norm, const Node& mean, const at::Tensor& ids) {
+    if (!mean.has_input(1) || !graph_.is_constant(mean.inputs[1]) || graph_.tensor(mean.inputs[1]).numel() != 1) return;
+    const int64_t axis = graph_.tensor(mean.inputs[1]).item<int64_t>(), from_front = axis < 0 ? axis + ids.dim() : axis;
+    if (from_front < 0 || from_front >= ids.dim() || ids.size(from_front) != ids.numel()) return;
+    const std::string reason = fmt::format("the layer norm from {} to {} mixes all channels", describe(mean),
+                                           describe(graph_.nodes[norm.last]));
+    const at::Tensor flat = ids.contiguous();
+    for (int64_t i = 0; i < flat.numel(); ++i) map_.sets.keep(flat.data_ptr<int64_t>()[i], reason);
+  }
+
+  // Channels may lie only along axes of a computed target that are as long for any batch and any size.
+  void check_target(const Node& node, const at::Tensor& ids) {
+    if (!ids.defined()) return;
+    const at::Tensor here = map_.shapes.values.at(node.inputs[1]), there = other_value(node.inputs[1]);
+    const int64_t offset = ids.dim() - here.numel();  // Expand's shape may have fewer axes
+    for (int64_t axis = 0; axis < ids.dim(); ++axis) {
+      if (ids.size(axis) == 1 || axis < offset) continue;
+      const bool fixed = there.defined() && there.numel() == here.numel() &&
+                         here[axis - offset].item<int64_t>() == there[axis - offset].item<int64_t>();
+      if (!fixed)
+        throw Error(ErrorKind::unsupported, describe(node),
+                    "lays channels along an axis whose extent depends on sizes");
+    }
+  }
+
+  // What a value that shapes fix is for two samples of another size; undefined where that is not known.
+  at::Tensor other_value(const std::string& name) {
+    if (!other_) {
+      ShapeOptions options{.batch = 2};
+      for (const auto& input : graph_.inputs) {
+        const TensorType* type = map_.shapes.find(input.name);
+        if (type == nullptr || !input.dims) continue;
+        Shape& shape = options.inputs[input.name] = type->dims;
+        for (size_t i = 0; i < shape.size(); ++i) {
+          const Dim& dim = (*input.dims)[i];
+          const bool of_batch = i == 0 || (!dim.fixed() && !map_.shapes.assumed.contains(input.name));
+          if (!dim.fixed() || dim.assumed) shape[i] = of_batch ? 2 * shape[i] : shape[i] + 32;
+        }
+      }
+      other_ = infer_shapes(graph_, options);
+    }
+    const auto found = other_->values.find(name);
+    return found == other_->values.end() ? at::Tensor() : found->second;
   }
 
   // Ids that vary along one axis are few, whatever the extents of a value. Where they vary along many and there are too
@@ -253,6 +310,8 @@ class ChannelAnalysis {
   const Graph& graph_;
   ChannelMap map_;
   int64_t held_ = 0;
+  std::optional<Shapes> other_;        // of another batch and size
+  std::map<size_t, LayerNorm> norms_;  // written out, by the node that they begin with
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
   return total;
 }
 
-ModelCost cost_of(const Graph& graph) { return cost_of(graph, infer_shapes(graph)); }
+ModelCost cost_of(const Graph& graph) { return cost_of(graph, analysis_shapes(graph)); }
 
 int64_t batch_of(const Graph& graph, int64_t batch) {
   if (graph.inputs.empty() || !graph.inputs.front().dims) return batch;

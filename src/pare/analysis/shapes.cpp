@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "pare/core/memory.h"
 
@@ -15,12 +17,28 @@ const TensorType* Shapes::find(const std::string& value) const {
 
 namespace {
 
+// What inputs call an open first extent: the same name in another input is the same extent. A name that an input has
+// for its later extents too says nothing.
+std::set<std::string> batch_names(const Graph& graph) {
+  std::set<std::string> names, several = {""};
+  for (const auto& input : graph.inputs) {
+    if (!input.dims || input.dims->empty() || input.dims->front().fixed()) continue;
+    const std::string& name = input.dims->front().symbol;
+    names.insert(name);
+    for (size_t i = 1; i < input.dims->size(); ++i)
+      if ((*input.dims)[i].symbol == name) several.insert(name);
+  }
+  for (const auto& name : several) names.erase(name);
+  return names;
+}
+
 constexpr int64_t kLargestKnownValue = 1 << 16;    // elements
 constexpr uint64_t kMostKnownBytes = 64ull << 20;  // of all values together
 
 class ShapeInference {
  public:
-  ShapeInference(const Graph& graph, const ShapeOptions& options) : graph_(graph), options_(options) {}
+  ShapeInference(const Graph& graph, const ShapeOptions& options)
+      : graph_(graph), options_(options), batch_names_(batch_names(graph)) {}
 
   Shapes run() {
     const MemoryScope scope(kMostKnownBytes);
@@ -42,11 +60,12 @@ class ShapeInference {
     } else {
       for (size_t i = 0; i < input.dims->size(); ++i) {
         const Dim& dim = (*input.dims)[i];
-        if (!dim.fixed() && i > 0 && options_.open == 0) {
+        const bool batch = i == 0 || batch_names_.contains(dim.symbol);
+        if (!dim.fixed() && !batch && options_.open == 0) {
           result_.unknown[input.name] = fmt::format("extent {} of the input is open", i);
           return;
         }
-        type.dims.push_back(dim.fixed() ? dim.size : i == 0 ? options_.batch : options_.open);
+        type.dims.push_back(dim.fixed() ? dim.size : batch ? options_.batch : options_.open);
       }
     }
     try {
@@ -129,11 +148,55 @@ class ShapeInference {
 
   const Graph& graph_;
   const ShapeOptions& options_;
+  const std::set<std::string> batch_names_;
   Shapes result_;
 };
+
+// Heights, widths and lengths that networks are usually given: what pooling and merging halve often comes first.
+constexpr int64_t kUsualSizes[] = {224, 32, 256, 512, 64, 320, 640, 48, 96, 128, 1024, 16000};
+
+// The open extents of an input that `size` would stand for, in its shape; nothing where there are none.
+std::optional<Shape> assumed_shape(const ValueInfo& input, const std::set<std::string>& batches, int64_t batch,
+                                   int64_t size) {
+  if (!input.dims) return std::nullopt;
+  bool assumed = false;
+  Shape shape;
+  for (size_t i = 0; i < input.dims->size(); ++i) {
+    const Dim& dim = (*input.dims)[i];
+    const bool of_batch = i == 0 || batches.contains(dim.symbol);
+    assumed = assumed || (!dim.fixed() && !of_batch);
+    shape.push_back(dim.fixed() ? dim.size : of_batch ? batch : size);
+  }
+  return assumed ? std::optional(shape) : std::nullopt;
+}
+
+std::map<std::string, Shape> assumed_shapes(const Graph& graph, const ShapeOptions& options, int64_t size) {
+  std::map<std::string, Shape> shapes;
+  const auto batches = batch_names(graph);
+  for (const auto& input : graph.inputs)
+    if (!options.inputs.contains(input.name))
+      if (const auto shape = assumed_shape(input, batches, options.batch, size)) shapes[input.name] = *shape;
+  return shapes;
+}
 
 }  // namespace
 
 Shapes infer_shapes(const Graph& graph, const ShapeOptions& options) { return ShapeInference(graph, options).run(); }
+
+Shapes analysis_shapes(const Graph& graph, const ShapeOptions& options) {
+  if (options.open > 0 || assumed_shapes(graph, options, 1).empty()) return infer_shapes(graph, options);
+  std::optional<Shapes> best;
+  for (const int64_t size : kUsualSizes) {
+    ShapeOptions given = options;
+    const auto assumed = assumed_shapes(graph, options, size);
+    given.inputs.insert(assumed.begin(), assumed.end());
+    Shapes shapes = infer_shapes(graph, given);
+    if (best && best->unknown.size() <= shapes.unknown.size()) continue;
+    best = std::move(shapes);
+    best->assumed = assumed;
+    if (best->unknown.empty()) break;
+  }
+  return *best;
+}
 
 }  // namespace pare

@@ -119,7 +119,7 @@ namespace {
 int64_t pairs_in_memory(const Graph& graph, int64_t memory) {
   constexpr int64_t kCopies = 3;
   int64_t bytes = 1;
-  for (const auto& [value, type] : infer_shapes(graph, {.batch = 1, .open = 224}).types)
+  for (const auto& [value, type] : analysis_shapes(graph, {.batch = 1}).types)
     if (!graph.is_constant(value)) bytes += kCopies * type.count() * static_cast<int64_t>(at::elementSize(type.dtype));
   return std::max<int64_t>(memory / bytes, 1);
 }

@@ -48,7 +48,7 @@ std::vector<std::string> content_read(const Node& node, const std::set<std::stri
 std::vector<SpatialPlace> spatial_places(const Graph& original) {
   const Graph graph = scores_only(original);
   // Networks that take images of any size have the layers they have at a usual one.
-  const Shapes shapes = infer_shapes(graph, {.batch = 1, .open = 224});
+  const Shapes shapes = analysis_shapes(graph, {.batch = 1});
   std::set<std::string> content = {graph.inputs.at(0).name};
   std::map<std::string, size_t> last_read;  // of what depends on the image's content
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

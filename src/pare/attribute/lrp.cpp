@@ -22,22 +22,28 @@ at::Tensor gamma_rule(const LinearStep& l, const at::Tensor& R, double gamma, do
   return share(l, {{l.x, favoured(l.weight)}}, R, {.bias = favoured(l.bias), .epsilon = epsilon});
 }
 
+at::Tensor applied(const LinearStep& l, const std::vector<Operand>& operands) {
+  at::Tensor Z;
+  for (const auto& [x, weight] : operands) Z = Z.defined() ? Z + l.apply(x, weight) : l.apply(x, weight);
+  return Z;
+}
+
+// A unit may have terms of one sign alone (a depthwise filter has few; sums and averages have no weights of either), or
+// be active by its bias: what the rule gives nobody, all terms share by their size.
 at::Tensor alpha_beta_rule(const LinearStep& l, const at::Tensor& R, double alpha, double beta) {
   const at::Tensor wp = positive_part(l.weight), wn = negative_part(l.weight);
   const bool is_signed = l.x.numel() > 0 && l.x.min().item<double>() < 0;  // inner layers read what a ReLU leaves
   const at::Tensor xp = is_signed ? positive_part(l.x) : l.x, xn = is_signed ? negative_part(l.x) : at::Tensor();
-  std::vector<Operand> raising = {{xp, wp}}, lowering = {{xp, wn}};
-  if (is_signed && l.layer()) {  // sums and averages have no negative weights
-    raising.push_back({xn, wn});
-    lowering.push_back({xn, wp});
-  }
-  // Nor have they any that see to it that there are terms of both signs.
-  if (beta == 0) return share(l, raising, R, {.everywhere = !l.layer()});
-  if (l.layer()) return alpha * share(l, raising, R) - beta * share(l, lowering, R);
-  const at::Tensor one_sided = l.apply(xp, l.weight).eq(0).logical_or(l.apply(l.x - xp, l.weight).eq(0));
+  std::vector<Operand> raising = {{xp, wp}}, lowering;
+  if (l.layer()) lowering.push_back({xp, wn});
+  if (is_signed) lowering.push_back({xn, wp});
+  if (is_signed && l.layer()) raising.push_back({xn, wn});
+  if (beta == 0) return share(l, raising, R, {.everywhere = true});
+  if (lowering.empty()) return share(l, {{l.x.abs(), l.weight.abs()}}, R, {.everywhere = true});
+  const at::Tensor one_sided = applied(l, raising).eq(0).logical_or(applied(l, lowering).eq(0));
   const at::Tensor both = R.masked_fill(one_sided, 0);
-  const at::Tensor terms = share(l, {{xp, l.weight}}, both), opposed = share(l, {{l.x - xp, l.weight}}, both);
-  return alpha * terms - beta * opposed + share(l, {{l.x.abs(), l.weight}}, R - both);
+  return alpha * share(l, raising, both) - beta * share(l, lowering, both) +
+         share(l, {{l.x.abs(), l.weight.abs()}}, R - both, {.everywhere = true});
 }
 
 at::Tensor per_channel(const std::vector<double>& values, const at::Tensor& x) {

@@ -5,7 +5,9 @@
 //   epsilon    the same with z_i + ε sign(z_i)
 //   gamma      the same with w + γ w+ and b + γ b+
 //   alpha-beta R_j = sum_i (α (x_j w_ij)+ / sum_j (x_j w_ij)+ − β (x_j w_ij)- / sum_j (x_j w_ij)-) R_i,  α − β = 1
-//              (the bias is left out; both products of a signed x share one denominator)
+//              (the bias is left out; both products of a signed x share one denominator; a unit whose terms all have
+//              one sign, or that only its bias made active, gives R_i to all of them by |x_j w_ij|, or by |w_ij| where
+//              every x_j is 0: a score that biases carry is not lost on the way)
 //   z-plus     alpha-beta with α = 1, β = 0
 //   box (z^B)  R_j = sum_i (w_ij x_j − w+_ij l_j − w-_ij h_j) R_i / sum_j (…), for inputs that lie in [l, h]
 // The first layer is the one that reads the image, which the graph may normalise before: l and h are bounds of what the

@@ -317,10 +317,17 @@ at::Tensor share(const LinearStep& step, const std::vector<Operand>& operands, c
     const at::Tensor pulled = applied[t].transposed(s);
     shares = shares.defined() ? shares.addcmul_(operands[t].x, pulled) : operands[t].x * pulled;
   }
-  // Behind a ReLU, where nothing came through nothing is relevant.
-  if (!options.everywhere || !empty.logical_and(relevance).any().item<bool>()) return shares;
-  const at::Tensor left = relevance.masked_fill(empty.logical_not(), 0);
-  return shares + share(step, {{step.x.abs(), step.weight.abs()}}, left);
+  if (!options.everywhere) return shares;
+  // What nobody has contributed to, all contribute to by their size, and where all of them are 0 by their weights.
+  at::Tensor left = relevance.masked_fill(empty.logical_not(), 0);
+  for (const at::Tensor& size : {step.x.abs(), at::ones_like(step.x)}) {
+    if (!left.any().item<bool>()) break;
+    const Applied all(step, size, step.weight.abs());
+    const at::Tensor none = all.z().eq(0);
+    shares = shares + size * all.transposed((left / all.z()).masked_fill_(none, 0));
+    left = left.masked_fill(none.logical_not(), 0);
+  }
+  return shares;
 }
 
 Walked walk_back(const Graph& graph, const TensorMap& values, const at::Tensor& start, const std::string& to,

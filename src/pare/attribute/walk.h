@@ -64,8 +64,9 @@ struct Operand {
 
 struct ShareOptions {
   at::Tensor bias;
-  double epsilon = 0;       // above 0 it keeps Z away from zero: Z + ε sign(Z)
-  bool everywhere = false;  // outputs with Z = 0 lose nothing: the sizes |x| and |W| of the step share what they have
+  double epsilon = 0;  // above 0 it keeps Z away from zero: Z + ε sign(Z)
+  // Outputs with Z = 0 lose nothing: the sizes |x| and |W| of the step share what they have, or |W| where x is 0.
+  bool everywhere = false;
 };
 
 // The one formula behind every rule: several operands share R in proportion to what they contribute to each output,

@@ -8,7 +8,7 @@ namespace pare {
 
 int64_t images_at_once(const Graph& graph) {
   constexpr int64_t kElements = int64_t{1} << 27;
-  const Shapes shapes = infer_shapes(graph, {.batch = 1});
+  const Shapes shapes = analysis_shapes(graph, {.batch = 1});
   int64_t elements = 1;
   for (const auto& [value, type] : shapes.types)
     if (!graph.is_constant(value)) elements += type.count();

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/data/folder.h"
+#include "pare/data/pictures.h"
 #include "pare/data/random.h"
 
 namespace pare {

@@ -7,7 +7,9 @@
 
 #include "pare/core/error.h"
 #include "pare/data/cifar.h"
+#include "pare/data/folder.h"
 #include "pare/data/idx.h"
+#include "pare/data/picture_table.h"
 #include "pare/data/places.h"
 #include "pare/data/scenes.h"
 #include "pare/data/voc.h"
@@ -22,7 +24,7 @@ namespace {
 std::pair<std::string, std::string> split_data_name(std::string_view data) {
   const size_t colon = data.find(':');
   if (colon == std::string_view::npos) return {std::string(data), ""};
-  if (colon + 1 == data.size()) throw Error(ErrorKind::usage, "data", "\"{}\" names no directory", data);
+  if (colon + 1 == data.size()) throw Error(ErrorKind::usage, "data", "\"{}\" names no directory or file", data);
   return {std::string(data.substr(0, colon)), std::string(data.substr(colon + 1))};
 }
 
@@ -54,43 +56,57 @@ Dataset load_known(const KnownDataset& known, const std::string& directory, cons
   return out;
 }
 
-// The classes in the order of a network's outputs; empty: the directories of `root` are the classes.
-std::vector<std::string> class_map(const fs::path& directory, const fs::path& root, const DataOptions& options) {
+PictureOptions picture_options(const DataOptions& options) {
+  return {.size = options.picture_size(),
+          .fit = options.picture_fit(),
+          .channels = options.channels,
+          .limit = options.limit,
+          .threads = options.threads};
+}
+
+// The classes in the order of a network's outputs, where a file says it; else none.
+std::vector<std::string> class_map(const fs::path& directory, const DataOptions& options) {
   if (!options.class_map.empty()) return read_class_map(options.class_map);
   if (fs::is_regular_file(directory / "classes.txt")) return read_class_map(directory / "classes.txt");
-  const auto& known = options.known_classes;
-  const auto among = [&](const std::string& name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  };
-  return std::ranges::all_of(folder_classes(root), among) ? known : std::vector<std::string>{};
+  return {};
+}
+
+Dataset dataset_of(const std::string& name, LabelledPictures pictures, const DataOptions& options) {
+  Dataset out{.name = name,
+              .images = std::move(pictures.data.images),
+              .labels = std::move(pictures.data.labels),
+              .classes = std::move(pictures.classes),
+              .files = std::move(pictures.files)};
+  if (options.size > 0) out.preprocess = to_string(options.picture_fit());
+  const bool colour = out.channels() == 3;
+  out.mean = colour ? folder_mean : std::vector<double>{0.5};
+  out.std = colour ? folder_std : std::vector<double>{0.5};
+  return out;
 }
 
 Dataset load_folder(const fs::path& directory, const DataOptions& options) {
-  Dataset out{.name = "folder", .split = "all"};
   fs::path root = directory;
   const bool test = fs::is_directory(directory / "test"), val = fs::is_directory(directory / "val");
-  if (fs::is_directory(directory / "train") && (test || val)) {  // one of them alone may be a class of that name
-    root = directory / (options.split == "train" ? "train" : test ? "test" : "val");
-    out.split = options.split;
-  }
+  const bool divided = fs::is_directory(directory / "train") && (test || val);  // one alone may be a class of that name
+  if (divided) root = directory / (options.split == "train" ? "train" : test ? "test" : "val");
   if (!fs::is_directory(root)) throw Error(ErrorKind::file, root.string(), "is not a directory");
-  auto folder = read_image_folder(root, {.size = options.picture_size(),
-                                         .fit = options.picture_fit(),
-                                         .channels = options.channels,
-                                         .class_map = class_map(directory, root, options),
-                                         .limit = options.limit,
-                                         .threads = options.threads});
-  out.images = std::move(folder.data.images);
-  out.labels = std::move(folder.data.labels);
-  out.classes = std::move(folder.classes);
-  out.files = std::move(folder.files);
-  if (options.size > 0) out.preprocess = to_string(options.picture_fit());
-  if (out.channels() == 3) {
-    out.mean = folder_mean;
-    out.std = folder_std;
-  } else {
-    out.mean = out.std = {0.5};
-  }
+  std::vector<std::string> map = class_map(directory, options);
+  const auto known = [&](const std::string& name) {
+    return std::ranges::find(options.known_classes, name) != options.known_classes.end();
+  };
+  if (map.empty() && std::ranges::all_of(folder_classes(root), known)) map = options.known_classes;
+  Dataset out = dataset_of("folder", read_image_folder(root, map, picture_options(options)), options);
+  out.split = divided ? options.split : "all";
+  out.labels_by_name = true;
+  return out;
+}
+
+Dataset load_table(const fs::path& file, const DataOptions& options) {
+  auto table = read_picture_table(file, options.split, class_map(file.parent_path(), options), options.known_classes,
+                                  picture_options(options));
+  Dataset out = dataset_of("csv", std::move(table.pictures), options);
+  out.split = table.split;
+  out.labels_by_name = table.labels_by_name;
   return out;
 }
 
@@ -177,6 +193,8 @@ Dataset load_dataset(const DataOptions& options) {
     dataset = load_known(*known, directory, options);
   else if (name == "folder" && !directory.empty())
     dataset = load_folder(directory, options);
+  else if (name == "csv" && !directory.empty())
+    dataset = load_table(directory, options);
   else if (name == "voc" && !directory.empty())
     dataset = load_voc(directory, options);
   else if (name == "scenes")

@@ -6,8 +6,9 @@
 //   NAME:DIR               one of these in DIR
 //   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val); a file
 //                          DIR/classes.txt has the classes in the order of a network's outputs, one a line
-//   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split segmentation
-//   scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
+//   csv:FILE               a table of pictures (data/picture_table.h): file, label and perhaps split; classes.txt
+//   beside it voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split
+//   segmentation scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
 //
 // Pure functions (they read files and the environment); any thread. A Dataset is a value whose tensors nobody writes
 // to.
@@ -22,7 +23,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/data/folder.h"
+#include "pare/data/pictures.h"
 
 namespace pare {
 
@@ -32,8 +33,9 @@ struct Dataset {
   at::Tensor labels;  // int64 [N], each in [0, K) for K classes; or multi-label: uint8 [N, K], 1 = present
   at::Tensor masks;   // uint8 [N, H, W]: 0 = background, class + 1, 255 = void; undefined without masks
   std::vector<std::string> classes;  // their names
+  bool labels_by_name = false;       // their order is that of the classes, which a network may not share
   std::vector<double> mean, std;     // of each channel, on the scale 0…1: x = (byte / 255 - mean) / std
-  std::string split;                 // train, test, segmentation, or all for a folder that is not divided
+  std::string split;                 // train, test, segmentation, or all for pictures that are not divided
   std::string preprocess;            // how pictures were made to fit (data/preprocess.h); empty: they are as stored
   std::vector<PictureFile> files;    // of each image, where it lies in a file of its own; else none
 
@@ -50,14 +52,14 @@ Dataset samples_at(const Dataset& data, const at::Tensor& places);
 struct DataOptions {
   std::string data;               // what to load, as above
   std::string split = "train";    // train or test; voc: also segmentation
-  int64_t limit = 0;              // the first so many (of a folder: evenly over its classes); 0: all
+  int64_t limit = 0;              // the first so many (of folder, csv: evenly over the classes); 0: all
   std::vector<double> mean, std;  // one value or one per channel; empty: the data set's own
-  int64_t size = 0;               // folder, voc: the height that pictures are fitted to, and the width; 0: as stored
-  int64_t width = 0;              // where it is another than the height
-  std::optional<ImageFit> fit;    // folder, voc: how they are fitted; none: usual_fit()
-  int64_t channels = 3;           // folder: 3 or 1
-  std::string class_map;          // folder: a file of classes (folder.h); empty: DIR/classes.txt where there is one
-  std::vector<std::string> known_classes;  // folder: without a map, the classes where all directories are among them
+  int64_t size = 0;             // folder, csv, voc: the height that pictures are fitted to, and the width; 0: as stored
+  int64_t width = 0;            // where it is another than the height
+  std::optional<ImageFit> fit;  // folder, csv, voc: how they are fitted; none: usual_fit()
+  int64_t channels = 3;         // folder, csv: 3 or 1
+  std::string class_map;        // folder, csv: a file of classes (pictures.h); empty: classes.txt of the directory
+  std::vector<std::string> known_classes;  // likewise: without a map, the classes where all labels are among them
   uint64_t seed = 0;                       // scenes: which ones are composed
   int threads = 0;                         // decoders; 0: one per core
 

@@ -23,6 +23,7 @@ class Removal {
       for (const auto& output : node.outputs) check_some_left(node, output);
     slice_parameters();
     for (auto& node : result_.nodes) rewrite(node);
+    correct_targets();
     return remove_unused(std::move(result_));
   }
 
@@ -102,14 +103,49 @@ class Removal {
     for (size_t i = 0; i < inputs.size(); ++i) fill(node.inputs[i], inputs[i], input_keep[i]);
     for (size_t i = 0; i < outputs.size(); ++i) fill(node.outputs[i], outputs[i], output_keep[i]);
     if (!any) return;
+    if ((node.op == "Reshape" || node.op == "Expand") && !graph_.is_constant(node.inputs[1]))
+      return note_target(node, outputs[0], output_keep[0]);
     RewriteContext context{node, result_, inputs, outputs, input_keep, output_keep};
     op->rewrite(context);
+  }
+
+  // The entries of a computed target shape that count what is left of channels.
+  void note_target(const Node& node, const TensorType& output, const at::Tensor& keep) {
+    if (!keep.defined()) return;
+    const int64_t entries = map_.shapes.find(node.inputs[1])->count(), offset = output.rank() - entries;
+    at::Tensor counts = at::zeros({entries}, at::kLong);
+    const at::Tensor& asked = map_.shapes.values.at(node.inputs[1]);
+    for (int64_t i = 0; i < entries; ++i)
+      if (keep.size(i + offset) > 1 && asked[i].item<int64_t>() > 1)  // 0 and −1 follow by themselves
+        counts[i] = static_cast<int64_t>(RewriteContext::kept(keep, output.dims, i + offset).size());
+    if (counts.any().item<bool>()) targets_.emplace(node.name, counts);
+  }
+
+  // Before each such node: where an entry counts channels, what is left of them; else what was computed.
+  void correct_targets() {
+    if (targets_.empty()) return;
+    std::vector<Node> nodes;
+    nodes.swap(result_.nodes);
+    for (auto& node : nodes) {
+      if (const auto found = targets_.find(node.name); found != targets_.end()) {
+        const std::string base = node.name + "_shape";
+        Node where{.name = fresh_name(result_, base), .op = "Where"};
+        where.inputs = {fresh_name(result_, base + "_counts"), fresh_name(result_, base + "_kept"), node.inputs[1]};
+        where.outputs = {fresh_name(result_, base + "_left")};
+        result_.tensors[where.inputs[0]] = found->second.gt(0);
+        result_.tensors[where.inputs[1]] = found->second;
+        node.inputs[1] = where.outputs[0];
+        result_.nodes.push_back(std::move(where));
+      }
+      result_.nodes.push_back(std::move(node));
+    }
   }
 
   const Graph& graph_;
   const ChannelMap& map_;
   const std::set<ChannelId>& removed_;
   Graph result_;
+  std::map<std::string, at::Tensor> targets_;  // by node: what its target shape has to say, 0 where it is right
 };
 
 }  // namespace

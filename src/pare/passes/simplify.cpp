@@ -2,23 +2,47 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <set>
 
 #include "pare/analysis/shapes.h"
 #include "pare/core/error.h"
 #include "pare/core/memory.h"
+#include "pare/passes/inline_branches.h"
 #include "pare/passes/nodes.h"
 
 namespace pare {
 
 namespace {
 
-// Two readings of the shapes, under different extents of what is open. What is equal in both does not depend on it.
+// Readings of the shapes under different extents of what is open. What is equal in all does not depend on it: in the
+// two that networks usually take, and, as far as it is known there, for one sample and for extents of 1, where a
+// Squeeze has something to do and a comparison comes out otherwise.
 struct Probes {
   Shapes a;
   Shapes b;
+  std::vector<Shapes> small;
   explicit Probes(const Graph& graph)
-      : a(infer_shapes(graph, {.batch = 2, .open = 224})), b(infer_shapes(graph, {.batch = 3, .open = 256})) {}
+      : a(infer_shapes(graph, {.batch = 2, .open = 224})),
+        b(infer_shapes(graph, {.batch = 3, .open = 256})),
+        small({infer_shapes(graph, {.batch = 1, .open = 224}), infer_shapes(graph, {.batch = 2, .open = 1})}) {}
+
+  // The value that both know and none contradicts.
+  std::optional<at::Tensor> agreed(const std::string& value) const {
+    const auto first = a.values.find(value), second = b.values.find(value);
+    if (first == a.values.end() || second == b.values.end() || !same(first->second, second->second))
+      return std::nullopt;
+    for (const Shapes& shapes : small)
+      if (const auto other = shapes.values.find(value);
+          other != shapes.values.end() && !same(first->second, other->second))
+        return std::nullopt;
+    return first->second;
+  }
+
+ private:
+  static bool same(const at::Tensor& x, const at::Tensor& y) {
+    return x.scalar_type() == y.scalar_type() && x.equal(y);
+  }
 };
 
 // Folding may not blow the model up: a result may be as large as what it is made from, or small.
@@ -65,15 +89,12 @@ bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   return true;
 }
 
-// A value that both probes know and agree on is a constant.
 bool fold_by_shape(const Node& node, Graph& graph, const Probes& probes) {
   std::vector<at::Tensor> known;
   for (const auto& output : node.outputs) {
-    const auto a = probes.a.values.find(output);
-    const auto b = probes.b.values.find(output);
-    if (a == probes.a.values.end() || b == probes.b.values.end()) return false;
-    if (a->second.scalar_type() != b->second.scalar_type() || !a->second.equal(b->second)) return false;
-    known.push_back(a->second);
+    const auto value = probes.agreed(output);
+    if (!value) return false;
+    known.push_back(*value);
   }
   for (size_t i = 0; i < known.size(); ++i) graph.tensors[node.outputs[i]] = known[i].contiguous();
   return !known.empty();
@@ -178,6 +199,10 @@ Graph fold(const Graph& original) {
 
 }  // namespace
 
-Graph simplify(const Graph& graph) { return remove_unused(fold(remove_identities(graph))); }
+Graph simplify(const Graph& original) {
+  Graph graph = remove_unused(fold(remove_identities(original)));
+  while (const auto inlined = inline_branches(graph)) graph = remove_unused(fold(remove_identities(*inlined)));
+  return graph;
+}
 
 }  // namespace pare

@@ -1,5 +1,6 @@
 // What is done to every graph as it is loaded: constants are folded, also those that follow from shapes alone (the
-// shape arithmetic that exporters leave behind), and nodes that do nothing go.
+// shape arithmetic that exporters leave behind), an If that they decide becomes its branch, and nodes that do nothing
+// go.
 #pragma once
 
 #include "pare/core/graph.h"

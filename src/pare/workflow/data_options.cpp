@@ -11,13 +11,15 @@
 namespace pare {
 
 void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
-  options.field("data", data, "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR or voc:DIR");
+  options.field("data", data,
+                "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR, csv:FILE or voc:DIR");
   options.field("split", split, "part of the data; segmentation: the images of voc:DIR that have masks",
                 {"train", "test", "segmentation"});
   options.field("limit", limit, "first images that are taken (0: all; of scenes 12,000 train, 1,000 test)");
   describe_pictures(options);
   options.field("class-map", class_map,
-                "classes in the order of the model's outputs, one a line (default: DIR/classes.txt, the model's own)");
+                "classes in the order of the model's outputs, one a line (default: classes.txt of the directory, the "
+                "model's own)");
   options.field("data-seed", data_seed, "another seed, other scenes");
   const auto also = [&](OptionScope scope) {
     scope.insert(scope.end(), pictures.begin(), pictures.end());
@@ -25,8 +27,8 @@ void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
   };
   options.only({"split", "limit"}, {with("data")});
   options.only({"mean", "std"}, also({with("data")}));
-  options.only({"size", "preprocess"}, also({with("data", {"folder:*", "voc:*"})}));
-  options.only({"class-map"}, {with("data", {"folder:*"})});
+  options.only({"size", "preprocess"}, also({with("data", {"folder:*", "csv:*", "voc:*"})}));
+  options.only({"class-map"}, {with("data", {"folder:*", "csv:*"})});
   options.only({"data-seed"}, {with("data", {"scenes"})});
 }
 
@@ -92,7 +94,7 @@ std::optional<ImageFit> DataChoice::asked_fit(const Graph& model) const {
 Dataset DataChoice::load(const Graph& model) const {
   if (data.empty())
     throw Error(ErrorKind::usage, "--data",
-                "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR or voc:DIR");
+                "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR, csv:FILE or voc:DIR");
   if (limit < 0) throw Error(ErrorKind::usage, "--limit", "expected 0 or more, found {}", limit);
   DataOptions options{.data = data,
                       .split = split,

@@ -45,7 +45,9 @@ struct DataChoice {
   // a --size that the model does not take.
   PictureInput picture_input(const Graph& model, const ValueInfo& input, const ImageExtents& stored) const;
 
-  bool has_pictures() const { return data.starts_with("folder:") || data.starts_with("voc:"); }
+  bool has_pictures() const {
+    return data.starts_with("folder:") || data.starts_with("csv:") || data.starts_with("voc:");
+  }
   // What a user should know of the pictures that this model is shown: what is a guess, and what it learned otherwise.
   std::vector<std::string> picture_notes(const Graph& model) const;
 

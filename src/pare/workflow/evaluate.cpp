@@ -95,12 +95,12 @@ at::Tensor logits_of(const Program& program, const at::Tensor& images, const Dat
     throw Error(ErrorKind::shape, program.graph().outputs.at(0).name, "gives {} for {} images of {} classes",
                 to_string(logits.sizes()), images.size(0), classes);
   check_score_count(program.graph().outputs[0].name, logits.size(1), data);
-  // The labels of a known data set are places among the scores; directories are only names, unless it learned them.
-  if (data.name == "folder" && logits.size(1) > classes && stored_classes(program.graph()) != data.classes)
+  // The labels of a known data set are places among the scores; names are not, unless it learned them.
+  if (data.labels_by_name && logits.size(1) > classes && stored_classes(program.graph()) != data.classes)
     throw Error(ErrorKind::shape, program.graph().outputs[0].name,
-                "the model gives {} scores for an image, the folder has {} classes: name all classes in the order of "
-                "the scores, one a line, in a file classes.txt beside the directories or by --class-map",
-                logits.size(1), classes);
+                "the model gives {} scores for an image, the {} has {} classes: name all classes in the order of "
+                "the scores, one a line, in a file classes.txt beside them or by --class-map",
+                logits.size(1), data.name, classes);
   return logits;
 }
 
@@ -111,7 +111,7 @@ int64_t piece_size(const std::vector<Graph>& models, int64_t batch) {
   int64_t activation = 1;
   int64_t weight = 1;
   for (const auto& model : models)
-    for (const auto& [value, type] : infer_shapes(model, {.batch = 1}).types) {
+    for (const auto& [value, type] : analysis_shapes(model, {.batch = 1}).types) {
       auto& largest = model.is_constant(value) ? weight : activation;
       largest = std::max(largest, type.count());
     }

@@ -168,6 +168,9 @@ Model load_model(const std::string& path, const ModelOptions& options, uint64_t 
   for (auto& input : model.graph.inputs)
     if (const auto given = shapes.inputs.find(input.name); given != shapes.inputs.end())
       assume_extents(input, given->second);
+  for (const auto& [name, shape] : analysis_shapes(model.graph).assumed)
+    model.notes.push_back(fmt::format("takes '{0}' of any size: analysed at {1} (--input-shape {0}={1} or another)",
+                                      name, fmt::join(shape, "x")));
   model.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
 }

@@ -30,7 +30,7 @@ struct ModelOptions {
 struct Model {
   std::string path;  // empty for a freshly initialised architecture
   Graph graph;
-  std::vector<std::string> notes;  // what a user should know: ignored keys, a prefix taken off
+  std::vector<std::string> notes;  // what a user should know: ignored keys, a prefix taken off, a size assumed
   double seconds = 0;              // spent loading
 };
 

@@ -30,8 +30,6 @@ constexpr int64_t kOldestIr = 3;
 constexpr int64_t kNewestIr = 10;
 constexpr int kReadBlock = 1 << 18;
 
-std::string plain_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
-
 onnx::ModelProto parse_model(google::protobuf::io::ZeroCopyInputStream& stream, const std::string& file) {
   const google::protobuf::LogSilencer silence;  // the error says it
   onnx::ModelProto model;

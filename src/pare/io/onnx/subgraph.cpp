@@ -18,8 +18,6 @@ void collect_attribute(const onnx::AttributeProto& attribute, SubgraphContent& c
   for (const auto& graph : attribute.graphs()) collect_graph(graph, content);
 }
 
-std::string plain_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
-
 void collect_node(const onnx::NodeProto& node, SubgraphContent& content) {
   content.operators.emplace(plain_domain(node.domain()), node.op_type());
   content.reads.insert(node.input().begin(), node.input().end());

@@ -11,6 +11,9 @@
 
 namespace pare {
 
+// ONNX's own domain has two names; here it has none.
+inline std::string plain_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
 struct SubgraphContent {
   std::set<std::string> reads;  // values made neither inside nor given as inputs: they come from outside
   std::set<std::string> names;  // every value name inside

@@ -1,0 +1,107 @@
+#include "pare/io/onnx/body.h"
+
+#include <onnx/onnx_pb.h>
+
+#include "pare/core/error.h"
+#include "pare/io/onnx/dtype.h"
+#include "pare/io/onnx/read.h"
+#include "pare/io/onnx/subgraph.h"
+
+namespace pare {
+
+namespace {
+
+using Renamed = std::map<std::string, std::string>;
+
+void rename(std::string& name, const Renamed& names) {
+  if (const auto found = names.find(name); found != names.end()) name = found->second;
+}
+
+// ONNX has no two values of one name in a graph and its subgraphs, so that a name inside is that of outside.
+void rename(onnx::GraphProto& graph, const Renamed& names) {
+  for (auto& tensor : *graph.mutable_initializer()) rename(*tensor.mutable_name(), names);
+  for (auto& tensor : *graph.mutable_sparse_initializer()) rename(*tensor.mutable_values()->mutable_name(), names);
+  for (auto* list : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()})
+    for (auto& info : *list) rename(*info.mutable_name(), names);
+  for (auto& node : *graph.mutable_node()) {
+    for (auto& input : *node.mutable_input()) rename(input, names);
+    for (auto& output : *node.mutable_output()) rename(output, names);
+    for (auto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) rename(*attribute.mutable_g(), names);
+      for (auto& body : *attribute.mutable_graphs()) rename(body, names);
+    }
+  }
+}
+
+std::string free_name(const std::string& base, const std::set<std::string>& taken) {
+  std::string name = base;
+  while (taken.contains(name)) name += "_";
+  return name;
+}
+
+onnx::GraphProto body_proto(const Node& node, const std::string& attribute) {
+  const auto found = node.attributes.find(attribute);
+  const auto* opaque = found != node.attributes.end() ? std::get_if<OpaqueAttribute>(&found->second) : nullptr;
+  onnx::AttributeProto proto;
+  if (opaque == nullptr || !proto.ParseFromString(opaque->bytes) || !proto.has_g())
+    throw Error(ErrorKind::format, describe(node), "has no subgraph '{}'", attribute);
+  return proto.g();
+}
+
+Renamed names_after(const Node& node, const onnx::GraphProto& body, const std::set<std::string>& taken) {
+  Renamed names;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty()) names[name] = free_name(node.name + "/" + name, taken);
+  };
+  for (const auto& tensor : body.initializer()) add(tensor.name());
+  for (const auto& tensor : body.sparse_initializer()) add(tensor.values().name());
+  for (const auto& inner : body.node())
+    for (const auto& output : inner.output()) add(output);
+  return names;
+}
+
+}  // namespace
+
+Graph read_body(const Graph& graph, const Node& node, const std::string& attribute,
+                const std::map<std::string, at::ScalarType>& types, const std::set<std::string>& taken) {
+  onnx::ModelProto model;
+  model.set_ir_version(8);
+  auto* own = model.add_opset_import();
+  own->set_version(graph.source_opset);
+  for (const auto& [domain, version] : graph.domains) {
+    auto* import = model.add_opset_import();
+    import->set_domain(domain);
+    import->set_version(version);
+  }
+  for (const auto& function : graph.functions)
+    if (!model.add_functions()->ParseFromString(function))
+      throw Error(ErrorKind::format, describe(node), "calls a function that cannot be read");
+  *model.mutable_graph() = body_proto(node, attribute);
+  rename(*model.mutable_graph(), names_after(node, model.graph(), taken));
+  for (const auto& name : node.captures) {
+    const auto type = types.find(name);
+    if (type == types.end()) throw Error(ErrorKind::unsupported, describe(node), "reads '{}' of unknown type", name);
+    auto* info = model.mutable_graph()->add_input();
+    info->set_name(name);
+    info->mutable_type()->mutable_tensor_type()->set_elem_type(onnx_type_of(type->second));
+  }
+  const std::string bytes = model.SerializeAsString();
+  Graph body = read_onnx_bytes(std::as_bytes(std::span(bytes.data(), bytes.size())), describe(node));
+  std::set<std::string> used = taken;
+  for (auto& inner : body.nodes) used.insert(inner.name = free_name(node.name + "/" + inner.name, used));
+  return body;
+}
+
+std::set<std::string> all_names(const Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& input : graph.inputs) names.insert(input.name);
+  for (const auto& [name, tensor] : graph.tensors) names.insert(name);
+  for (const auto& node : graph.nodes) {
+    names.insert(node.name);
+    names.insert(node.outputs.begin(), node.outputs.end());
+    names.merge(content_of_subgraphs(node).names);
+  }
+  return names;
+}
+
+}  // namespace pare
