@@ -24,7 +24,7 @@ namespace {
 TrainingOptions gentle_training() {
   TrainingOptions options;
   options.train.optimizer.lr = 0.01;
-  options.train.schedule.schedule = "cosine";
+  options.train.schedule.schedule = ScheduleKind::cosine;
   return options;
 }
 

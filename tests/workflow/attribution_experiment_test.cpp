@@ -121,7 +121,7 @@ TEST(AttributionExperiment, OfVocFollowsTheReleasedProtocol) {
   EXPECT_EQ(augmented.size(), 2u);
   const AttributionFigures figures = experiment.measure({student}, "gradcam").at(0);
   const DataChoice classified{.data = task.data, .split = "test", .size = 32, .preprocess = "stretch"};
-  const Evaluation wanted = evaluate({student}, classified.load({}), {});
+  const Evaluation wanted = evaluate({student}, classified.load({}));
   EXPECT_EQ(figures.precision, wanted.multi_label[0].sample_precision);
   EXPECT_EQ(figures.f1, wanted.multi_label[0].f1);
   EXPECT_EQ(wanted.samples, 3) << "Main/val, not Segmentation/val";

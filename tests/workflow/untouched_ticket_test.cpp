@@ -52,12 +52,14 @@ Setting random_setting(uint64_t seed, const fs::path& runs) {
   train.seed = seed;
   train.epochs = 1 + random.below(4);
   train.batch = one_of<int64_t>(random, {7, 16, 64});
-  train.optimizer.optimizer = one_of<std::string>(random, {"sgd", "sgd", "adam", "adamw"});
+  train.optimizer.optimizer = one_of<OptimizerKind>(
+      random, {OptimizerKind::sgd, OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw});
   train.optimizer.lr = one_of<double>(random, {0.01, 0.1});
   train.optimizer.momentum = one_of<double>(random, {0, 0.9});
   train.optimizer.nesterov = train.optimizer.momentum > 0 && random.coin();
   train.optimizer.weight_decay = one_of<double>(random, {0, 5e-4});
-  train.schedule.schedule = one_of<std::string>(random, {"constant", "step", "cosine", "one-cycle"});
+  train.schedule.schedule = one_of<ScheduleKind>(
+      random, {ScheduleKind::constant, ScheduleKind::step, ScheduleKind::cosine, ScheduleKind::one_cycle});
   train.augment = one_of<std::string>(random, {"none", "flip"});
   train.clip_norm = one_of<double>(random, {0, 0.5});
   setting.rewind = random.below(train.epochs + 1);

@@ -18,7 +18,7 @@ AttributionScale attribution_scale(const std::string& name) {
             .filter_epochs = 5,
             .round_epochs = 2,
             .finetune_lr = 0.01,
-            .finetune_schedule = "one-cycle",
+            .finetune_schedule = ScheduleKind::one_cycle,
             .rounds = 3,
             .round_rate = 0.64,
             .roar_epochs = 15,
@@ -40,7 +40,7 @@ AttributionScale attribution_scale(const std::string& name) {
             .roar_levels = {0.3},
             .seeds = 1,
             .pruning_seeds = 1};
-  throw Error(ErrorKind::usage, "--scale", "'{}' is not toy, small or full", name);
+  throw Error(ErrorKind::usage, OptionName{"scale"}, "'{}' is not toy, small or full", name);
 }
 
 AttributionTask voc_task(const std::string& data) {
@@ -188,8 +188,7 @@ std::vector<AttributionFigures> AttributionExperiment::measure(const std::vector
   std::vector<Graph> models = {teacher()};
   models.insert(models.end(), networks.begin(), networks.end());
   const LocalizeResult result = localize(models, test_images(), {.attribution = {.method = map}});
-  const Evaluation classified =
-      task_.classified == task_.test ? Evaluation{} : evaluate(models, classified_images(), {});
+  const Evaluation classified = task_.classified == task_.test ? Evaluation{} : evaluate(models, classified_images());
   std::vector<AttributionFigures> figures;
   for (size_t m = 1; m < models.size(); ++m) {
     const Localization& found = result.models[m];

@@ -49,7 +49,7 @@ struct AttributionScale {
   int64_t filter_epochs = 30;  // of fine-tuning once filters are removed
   int64_t round_epochs = 30;   // after each round of magnitude pruning
   double finetune_lr = 1e-3;
-  std::string finetune_schedule = "constant";
+  ScheduleKind finetune_schedule = ScheduleKind::constant;
   int64_t rounds = 16;
   double round_rate = 0.2;  // of the kept weights, removed in each: 1 − 0.8^16 = 0.97
   int64_t roar_epochs = 15;

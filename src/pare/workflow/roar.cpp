@@ -25,11 +25,11 @@ void RoarOptions::describe(OptionVisitor& options) {
 }
 
 void RoarOptions::check() const {
-  if (levels.empty()) throw Error(ErrorKind::usage, "--levels", "name at least one part of the pixels");
+  if (levels.empty()) throw Error(ErrorKind::usage, OptionName{"levels"}, "name at least one part of the pixels");
   for (const double level : levels)
     if (!(level > 0 && level < 1))
-      throw Error(ErrorKind::usage, "--levels", "expected parts in (0, 1), found {}", level);
-  if (seeds < 1) throw Error(ErrorKind::usage, "--seeds", "expected at least 1, found {}", seeds);
+      throw Error(ErrorKind::usage, OptionName{"levels"}, "expected parts in (0, 1), found {}", level);
+  if (seeds < 1) throw Error(ErrorKind::usage, OptionName{"seeds"}, "expected at least 1, found {}", seeds);
   attribution.check();
 }
 

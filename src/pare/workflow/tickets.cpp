@@ -29,11 +29,10 @@ void TicketOptions::check() const {
   const auto refuse = [](bool given, const char* option, const char* why) {
     if (given) throw Error(ErrorKind::usage, option, "{}", why);
   };
-  refuse(search.training.validation < 0, "--validation", "expected a part of the training images above 0");
-  refuse(search.finetune > 0, "--finetune", "tickets are trained from their early weights, not fine-tuned");
-  refuse(search.training.train.patience > 0, "--patience", "a ticket has the epochs that the dense network has left");
-  refuse(as_published && search.method != "cs", "--as-published",
-         "only tickets of cs have a released form of their own");
+  refuse(search.training.validation < 0, "validation", "expected a part of the training images above 0");
+  refuse(search.finetune > 0, "finetune", "tickets are trained from their early weights, not fine-tuned");
+  refuse(search.training.train.patience > 0, "patience", "a ticket has the epochs that the dense network has left");
+  refuse(as_published && search.method != "cs", "as-published", "only tickets of cs have a released form of their own");
 }
 
 namespace {
@@ -122,7 +121,7 @@ class Search {
 
 std::vector<double> starts_of(const SparsifyOptions& options) {
   if (options.method != "cs" && options.method != "imp")
-    throw Error(ErrorKind::usage, "--method", "tickets are searched by cs or imp, not by {}", options.method);
+    throw Error(ErrorKind::usage, OptionName{"method"}, "tickets are searched by cs or imp, not by {}", options.method);
   if (options.method == "imp") return {0};
   return options.s_init.empty() ? std::vector<double>{ContinuousOptions{}.s_init} : options.s_init;
 }
@@ -193,7 +192,7 @@ Graph transfer_ticket(const Ticket& ticket, const Graph& network, const Dataset&
     if (const auto mask = ticket.masks.find(name); mask != ticket.masks.end()) masks[name] = mask->second;
   }
   if (masks.size() != ticket.masks.size())
-    throw Error(ErrorKind::shape, "--transfer", "{} of {} masked tensors have other shapes for this data",
+    throw Error(ErrorKind::shape, OptionName{"transfer"}, "{} of {} masked tensors have other shapes for this data",
                 ticket.masks.size() - masks.size(), ticket.masks.size());
   TrainingOptions training = options.search.training;
   training.validation = 0;

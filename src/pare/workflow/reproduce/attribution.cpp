@@ -1,7 +1,7 @@
 // Park, Yang, Hwang, Yang: Attribution Preservation in Network Compression for Reliable Network Interpretation, NeurIPS
 // 2020. Published figures are of VGG-16 and its quarter-width student on PASCAL VOC 2012, from the authors' answers to
 // the reviewers. Ours are of workflow/attribution_experiment.h on scenes, so that orders compare, not values; with
-// --voc, of VOC too, below full scale on request.
+// `voc`, of VOC too, below full scale on request.
 #include <cmath>
 #include <map>
 
@@ -120,7 +120,7 @@ void add_subjects(Reproduction& table, AttributionExperiment& experiment, const 
     for (auto& row : subject.rows(experiment, map)) rows.push_back(std::move(row));
   table.rows(std::move(rows), [&] {
     if (experiment.task().data.empty())
-      throw Error(ErrorKind::file, experiment.task().name, "needs --voc voc:DIR, the directory of VOCdevkit");
+      throw Error(ErrorKind::file, experiment.task().name, "needs `voc` voc:DIR, the directory of VOCdevkit");
     std::vector<Graph> networks;
     for (const auto& subject : subjects)
       for (auto& network : subject.networks(experiment)) networks.push_back(std::move(network));
@@ -166,7 +166,7 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment, const st
       std::vector<PixelRanking> rankings;
       for (int64_t seed = 0; seed < subject.seeds; ++seed) {
         const Graph model = subject.network(experiment, seed);
-        save_model(model, table.run().path / subject.file(seed), {.force = true});
+        save(model, table.run().path / subject.file(seed), {.force = true});
         rankings.push_back(experiment.ranking(model));
       }
       return rankings;
@@ -178,7 +178,8 @@ void roar_table(Reproduction& table, AttributionExperiment& experiment, const st
 void scenes_tables(Reproduction& table) {
   const ReproduceOptions& options = table.options();
   AttributionScale scale = attribution_scale(options.scale);
-  if (options.seeds < 0) throw Error(ErrorKind::usage, "--seeds", "expected 0 or more, found {}", options.seeds);
+  if (options.seeds < 0)
+    throw Error(ErrorKind::usage, OptionName{"seeds"}, "expected 0 or more, found {}", options.seeds);
   if (options.seeds > 0) scale.seeds = scale.pruning_seeds = scale.roar_seeds = options.seeds;
   AttributionExperiment experiment({}, scale, options.runs, options.seed, table.trainer());
   std::vector<MapSubject> distilled = {{"teacher", "none"}};

@@ -24,8 +24,8 @@ struct FusionMethod {
   double published = kNoFigure;
 };
 
-FuseOptions as_published(const char* align) {
-  return {.method = "ot", .align = align, .ground = "euclidean", .scaling = "published"};
+FuseOptions as_published(AlignBy align) {
+  return {.method = "ot", .align = align, .ground = NeuronDistance::euclidean, .scaling = ColumnScaling::published};
 }
 
 FusionMethod plain_average(double published = kNoFigure) {
@@ -35,11 +35,13 @@ FusionMethod plain_average(double published = kNoFigure) {
 // The paper's two forms and what came after them; `matching` is rebasin, or merge-many for more than two networks.
 std::vector<FusionMethod> fusion_methods(const char* matching, double weights = kNoFigure,
                                          double activations = kNoFigure) {
-  return {{"OT on weights, as published", as_published("weights"), 0, weights},
-          {"OT on activations, as published", as_published("activations"), kSamples, activations},
+  return {{"OT on weights, as published", as_published(AlignBy::weights), 0, weights},
+          {"OT on activations, as published", as_published(AlignBy::activations), kSamples, activations},
           {"weight matching, no data", {.method = matching}},
-          {"weight matching, regression on noise, no data", {.method = matching, .repair = "regression"}},
-          {"weight matching, regression on 200 samples", {.method = matching, .repair = "regression"}, kSamples}};
+          {"weight matching, regression on noise, no data", {.method = matching, .repair = FusionRepair::regression}},
+          {"weight matching, regression on 200 samples",
+           {.method = matching, .repair = FusionRepair::regression},
+           kSamples}};
 }
 
 FuseRun fused(const std::vector<Graph>& models, const FusionMethod& method, const DataChoice& data) {
@@ -188,10 +190,10 @@ void width_table(Reproduction& table) {
   });
   std::vector<FusionMethod> methods = {
       {"sliced average", {.method = "average"}},
-      {"OT as published", as_published("weights")},
+      {"OT as published", as_published(AlignBy::weights)},
       {"OT, function-preserving", {.method = "ot"}},
-      {"OT, regression on noise, no data", {.method = "ot", .repair = "regression"}},
-      {"OT, regression on 200 samples", {.method = "ot", .repair = "regression"}, kSamples}};
+      {"OT, regression on noise, no data", {.method = "ot", .repair = FusionRepair::regression}},
+      {"OT, regression on 200 samples", {.method = "ot", .repair = FusionRepair::regression}, kSamples}};
   table.rows({{.table = title, .what = "the small parent"}, {.table = title, .what = "the large parent"}}, [&] {
     return std::vector<double>{table.accuracy(parents.get()[0], data), table.accuracy(parents.get()[1], data)};
   });
@@ -211,7 +213,7 @@ void finetuning_rows(Reproduction& table, Parents& parents, double alone,
   TrainingPlan more = parents.plan();
   more.training.train.epochs = table.at_scale<int64_t>(1, 5, 10);
   more.training.train.optimizer.lr = 0.01;
-  more.training.train.schedule.schedule = "cosine";
+  more.training.train.schedule.schedule = ScheduleKind::cosine;
   const std::string title = fmt::format("fine-tuned for {} epochs: {}", more.training.train.epochs, parents.title());
   const auto tuned = [&](const Graph& graph, const std::string& what) {
     return table.accuracy(table.finetune(graph, more, what), parents.data());
@@ -235,11 +237,12 @@ void finetuning_rows(Reproduction& table, Parents& parents, double alone,
     ensemble.note = "not tuned, the parents as they are";
     table.row(ensemble,
               [&] { return fused(parents.first(count), plain_average(), parents.data()).ensemble.front().second; });
-    const FusionMethod methods[] = {plain_average(figure.vanilla),
-                                    {"OT on weights, as published", as_published("weights"), 0, figure.transport},
-                                    {"weight matching, regression on 200 samples",
-                                     {.method = count == 2 ? "rebasin" : "merge-many", .repair = "regression"},
-                                     kSamples}};
+    const FusionMethod methods[] = {
+        plain_average(figure.vanilla),
+        {"OT on weights, as published", as_published(AlignBy::weights), 0, figure.transport},
+        {"weight matching, regression on 200 samples",
+         {.method = count == 2 ? "rebasin" : "merge-many", .repair = FusionRepair::regression},
+         kSamples}};
     for (const auto& method : methods)
       table.row(row(count, method.what, method.published), [&] {
         return tuned(fused(parents.first(count), method, parents.data()).result.fused,
@@ -281,28 +284,30 @@ void published_pair_table(Reproduction& table) {
                const FuseRun run = fused(pair.get(), plain_average(), data);
                return std::vector<double>{mean_of(run.models), run.ensemble.front().second, run.fused.front().second};
              });
-  const auto weights = [](const char* ground, const char* importance, std::vector<double> shares = {}) {
-    FuseOptions options = as_published("weights");
+  const auto weights = [](NeuronDistance ground, NeuronMass importance, std::vector<double> shares = {}) {
+    FuseOptions options = as_published(AlignBy::weights);
     options.ground = ground;
     options.importance = importance;
     options.weights = std::move(shares);
     return options;
   };
-  FuseOptions cosine = as_published("activations");
-  cosine.ground = "cosine";
+  FuseOptions cosine = as_published(AlignBy::activations);
+  cosine.ground = NeuronDistance::cosine;
   std::vector<FusionMethod> methods = {
-      {"OT on weights, Euclidean", as_published("weights"), 0, 0.9558},
-      {"OT on weights, unit rows", weights("unit", "uniform"), 0, 0.9663},
-      {"OT on weights, squared", weights("squared", "uniform"), 0, 0.9532},
-      {"OT on weights, cosine", weights("cosine", "uniform"), 0, 0.9660},
-      {"OT on weights, importance l1", weights("euclidean", "l1"), 0, 0.9516},
-      {"OT on weights, importance l2", weights("euclidean", "l2"), 0, 0.9552},
-      {"OT on weights, 0.9 of the first", weights("euclidean", "uniform", {0.9, 0.1}), 0, 0.9749},
-      {"OT on weights, 0.1 of the first", weights("euclidean", "uniform", {0.1, 0.9}), 0, 0.9760},
-      {"OT on activations, 10 samples", as_published("activations"), 10, 0.766},
-      {"OT on activations, 50 samples", as_published("activations"), 50, 0.953},
-      {"OT on activations, 200 samples", as_published("activations"), kSamples, 0.9631},
-      {"OT on activations, 1000 samples", as_published("activations"), 1000, 0.966},
+      {"OT on weights, Euclidean", as_published(AlignBy::weights), 0, 0.9558},
+      {"OT on weights, unit rows", weights(NeuronDistance::unit, NeuronMass::uniform), 0, 0.9663},
+      {"OT on weights, squared", weights(NeuronDistance::squared, NeuronMass::uniform), 0, 0.9532},
+      {"OT on weights, cosine", weights(NeuronDistance::cosine, NeuronMass::uniform), 0, 0.9660},
+      {"OT on weights, importance l1", weights(NeuronDistance::euclidean, NeuronMass::l1), 0, 0.9516},
+      {"OT on weights, importance l2", weights(NeuronDistance::euclidean, NeuronMass::l2), 0, 0.9552},
+      {"OT on weights, 0.9 of the first", weights(NeuronDistance::euclidean, NeuronMass::uniform, {0.9, 0.1}), 0,
+       0.9749},
+      {"OT on weights, 0.1 of the first", weights(NeuronDistance::euclidean, NeuronMass::uniform, {0.1, 0.9}), 0,
+       0.9760},
+      {"OT on activations, 10 samples", as_published(AlignBy::activations), 10, 0.766},
+      {"OT on activations, 50 samples", as_published(AlignBy::activations), 50, 0.953},
+      {"OT on activations, 200 samples", as_published(AlignBy::activations), kSamples, 0.9631},
+      {"OT on activations, 1000 samples", as_published(AlignBy::activations), 1000, 0.966},
       {"OT on activations, 200 samples, cosine", cosine, kSamples, 0.9668}};
   for (const auto& method : methods)
     table.row({.table = title, .what = method.what, .published = method.published},

@@ -322,7 +322,7 @@ void imagenet_table(Reproduction& table) {
   for (const auto& network : subjects) {
     Lazy<Graph> graph([&] {
       if (table.options().imagenet.empty())
-        throw Error(ErrorKind::file, "ImageNet", "needs --imagenet folder:DIR and {} among the checkpoints",
+        throw Error(ErrorKind::file, "ImageNet", "needs `imagenet` folder:DIR and {} among the checkpoints",
                     network.file);
       return load_model(table.checkpoint(network.file), {}).graph;
     });

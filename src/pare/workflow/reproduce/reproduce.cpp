@@ -40,7 +40,7 @@ void ReproduceOptions::describe(OptionVisitor& options) {
   options.field("voc", voc, "voc:DIR of PASCAL VOC 2012 (the directory of VOCdevkit)");
   options.field("seeds", seeds, "attribution: means over so many seeds (0: as many as the scale has)");
   options.field("tables", tables, "only the tables whose name this glob matches, also those that take long");
-  options.field("fresh", fresh, "measure every row anew; with --tables, every row of those");
+  options.field("fresh", fresh, "measure every row anew; with `tables`, every row of those");
   options.field("list", list, "measure nothing: the rows there are, with what was measured before");
 }
 
@@ -134,7 +134,7 @@ bool Reproduction::fill(std::vector<TableRow>& rows, const std::function<std::ve
   if (restore(rows) || options_.list) return true;
   const TableRow& first = rows.front();
   if (first.on_request && options_.tables.empty()) {
-    for (auto& row : rows) row.note = fmt::format("left out, it takes long: --tables '{}' asks for it", first.table);
+    for (auto& row : rows) row.note = fmt::format("left out, it takes long: `tables` '{}' asks for it", first.table);
     return true;
   }
   const fs::path lock = run_.path / "lock";
@@ -213,7 +213,7 @@ fs::path Reproduction::checkpoint(const std::string& name) const {
     if (fs::exists(place / name, ignored)) return place / name;
     looked.push_back(place.string());
   }
-  throw Error(ErrorKind::file, name, "is not in {}; --checkpoints names a directory", fmt::join(looked, ", "));
+  throw Error(ErrorKind::file, name, "is not in {}; `checkpoints` names a directory", fmt::join(looked, ", "));
 }
 
 Dataset training_data(const TrainingPlan& plan) {

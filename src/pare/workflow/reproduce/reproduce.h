@@ -151,7 +151,7 @@ class Reproduction {
     all,
   };
   void go_through(const std::function<void(Reproduction&)>& paper, Pass pass);
-  bool asked_for(const std::string& table) const;  // by --tables
+  bool asked_for(const std::string& table) const;  // by `tables`
   std::filesystem::path stored(const TableRow& row) const;
   // False: another process is at them, and this one does not wait.
   bool fill(std::vector<TableRow>& rows, const std::function<std::vector<SeedMean>()>& measure);

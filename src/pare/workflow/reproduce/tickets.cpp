@@ -44,7 +44,7 @@ SparsifyOptions gates(double lambda, double rate, bool by_adam) {
   options.method = "l0";
   options.lambda = lambda;
   options.mask_rate = rate;
-  options.gates_by = by_adam ? "adam" : "weights";
+  options.gates_by = by_adam ? GatesBy::adam : GatesBy::weights;
   return options;
 }
 
