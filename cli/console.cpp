@@ -51,7 +51,7 @@ void show(std::FILE* to, std::string_view text) {
 
 void Table::add(std::vector<std::string> row) {
   for (auto& cell : row) cell = escape_controls(cell);
-  rows_.push_back(std::move(row));
+  rows_.push_back(with_flags(row));
 }
 
 Lines Table::text() const {
