@@ -10,7 +10,7 @@
 
 #include "command.h"
 #include "pare/core/error.h"
-#include "pare/workflow/reproduce/papers.h"
+#include "experiments/reproduce/papers.h"
 #include "training.h"
 
 namespace pare::cli {

@@ -19,7 +19,7 @@
 #include "pare/core/file.h"
 #include "pare/dist/work_queue.h"
 #include "pare/workflow/rewind.h"
-#include "pare/workflow/tickets.h"
+#include "experiments/tickets.h"
 #include "training.h"
 
 namespace pare::cli {

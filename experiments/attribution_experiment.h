@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "experiments/roar.h"
 #include "pare/workflow/localize.h"
-#include "pare/workflow/roar.h"
 #include "pare/workflow/train.h"
 
 namespace pare {

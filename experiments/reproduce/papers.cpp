@@ -1,4 +1,4 @@
-#include "pare/workflow/reproduce/papers.h"
+#include "experiments/reproduce/papers.h"
 
 #include "pare/core/error.h"
 

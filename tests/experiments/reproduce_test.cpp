@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "experiments/reproduce/papers.h"
 #include "pare/core/error.h"
-#include "pare/workflow/reproduce/papers.h"
 
 namespace pare {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <map>
 
+#include "experiments/attribution_experiment.h"
+#include "experiments/reproduce/papers.h"
 #include "pare/core/error.h"
-#include "pare/workflow/attribution_experiment.h"
-#include "pare/workflow/reproduce/papers.h"
 
 namespace pare {
 

@@ -6,10 +6,10 @@
 
 #include <cmath>
 
+#include "experiments/reproduce/papers.h"
+#include "experiments/reproduce/ticket_subject.h"
 #include "pare/analysis/cost.h"
 #include "pare/workflow/evaluate.h"
-#include "pare/workflow/reproduce/papers.h"
-#include "pare/workflow/reproduce/ticket_subject.h"
 
 namespace pare {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/workflow/reproduce/reproduce.h"
+#include "experiments/reproduce/reproduce.h"
 
 namespace pare {
 

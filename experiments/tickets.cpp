@@ -1,4 +1,4 @@
-#include "pare/workflow/tickets.h"
+#include "experiments/tickets.h"
 
 #include <ATen/ATen.h>
 
@@ -7,6 +7,7 @@
 
 #include "pare/core/error.h"
 #include "pare/io/safetensors.h"
+#include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/rewind.h"

@@ -1,4 +1,4 @@
-#include "pare/workflow/attribution_experiment.h"
+#include "experiments/attribution_experiment.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "pare/workflow/roar.h"
+#include "experiments/roar.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/pixel_removal.h"
 #include "pare/core/error.h"
 #include "pare/data/loader.h"
-#include "pare/workflow/pixel_removal.h"
 
 namespace pare {
 

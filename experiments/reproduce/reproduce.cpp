@@ -1,4 +1,4 @@
-#include "pare/workflow/reproduce/reproduce.h"
+#include "experiments/reproduce/reproduce.h"
 
 #include <ATen/ATen.h>
 

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiments/reproduce/papers.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/fuse.h"
-#include "pare/workflow/reproduce/papers.h"
 
 namespace pare {
 

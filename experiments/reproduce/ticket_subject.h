@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/workflow/reproduce/reproduce.h"
+#include "experiments/reproduce/reproduce.h"
 
 namespace pare {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <iterator>
 
+#include "experiments/reproduce/papers.h"
 #include "pare/core/error.h"
 #include "pare/workflow/prune.h"
-#include "pare/workflow/reproduce/papers.h"
 
 namespace pare {
 

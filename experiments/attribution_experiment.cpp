@@ -1,4 +1,4 @@
-#include "pare/workflow/attribution_experiment.h"
+#include "experiments/attribution_experiment.h"
 
 #include "pare/core/error.h"
 #include "pare/workflow/data_options.h"

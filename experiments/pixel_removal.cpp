@@ -1,4 +1,4 @@
-#include "pare/workflow/pixel_removal.h"
+#include "experiments/pixel_removal.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "experiments/tickets.h"
 #include "pare/data/random.h"
-#include "pare/workflow/tickets.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

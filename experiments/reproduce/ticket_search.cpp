@@ -3,11 +3,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "experiments/reproduce/ticket_subject.h"
+#include "experiments/tickets.h"
 #include "pare/core/file.h"
 #include "pare/report/line_plot.h"
 #include "pare/workflow/evaluate.h"
-#include "pare/workflow/reproduce/ticket_subject.h"
-#include "pare/workflow/tickets.h"
 
 namespace pare {
 
