@@ -11,6 +11,27 @@
 
 namespace pare::cli {
 
+std::string with_flags(std::string_view text) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  std::string shown;
+  while (true) {
+    const size_t open = text.find('`');
+    if (open == std::string_view::npos) return shown += text;
+    const size_t close = text.find_first_not_of(kLetters, open + 1);
+    const bool option = close != std::string_view::npos && text[close] == '`' && close > open + 1;
+    shown += text.substr(0, open);
+    shown += option ? "--" : "`";
+    if (option) shown += text.substr(open + 1, close - open - 1);
+    text.remove_prefix(option ? close + 1 : open + 1);
+  }
+}
+
+std::vector<std::string> with_flags(const std::vector<std::string>& texts) {
+  std::vector<std::string> shown;
+  for (const auto& text : texts) shown.push_back(with_flags(text));
+  return shown;
+}
+
 namespace {
 
 // Nothing counts as a number: a figure that is missing does not turn its column round.
@@ -30,7 +51,7 @@ void show(std::FILE* to, std::string_view text) {
 
 void Table::add(std::vector<std::string> row) {
   for (auto& cell : row) cell = escape_controls(cell);
-  rows_.push_back(std::move(row));
+  rows_.push_back(with_flags(row));
 }
 
 Lines Table::text() const {

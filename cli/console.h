@@ -27,12 +27,16 @@ struct Lines {
 // The only way to the terminal: text from files may hold what steers it (core/text.h), and leaves here escaped.
 void show(std::FILE* to, std::string_view text);
 
+// The options that a text of the library names in backticks, as flags: "needs `momentum`" is "needs --momentum".
+std::string with_flags(std::string_view text);
+std::vector<std::string> with_flags(const std::vector<std::string>& texts);
+
 // The same for a format and its arguments, each of them one part of a line.
 template <typename... Args>
 void show_formatted(std::FILE* to, fmt::format_string<Args...> format, Args&&... args) {
-  const auto fit = []<typename T>(const T& argument) -> decltype(auto) {
+  [[maybe_unused]] const auto fit = []<typename T>(const T& argument) -> decltype(auto) {
     if constexpr (std::is_convertible_v<const T&, std::string_view>)
-      return escape_controls(argument);
+      return escape_controls(with_flags(argument));
     else
       return (argument);
   };

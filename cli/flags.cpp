@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "console.h"
 #include "pare/core/option_scope.h"
 
 namespace pare::cli {
@@ -22,9 +23,11 @@ std::string flag_of(const std::string& name) {
   return letter == 0 ? "--" + name : fmt::format("-{},--{}", letter, name);
 }
 
-std::string help_of_numbers(const std::string& help) { return help + " (several: with commas or as words)"; }
+std::string help_of_numbers(const std::string& help) {
+  return with_flags(help) + " (several: with commas or as words)";
+}
 std::string help_of_words(const std::string& help) {
-  return help + " (several: with commas, or as words where no argument can follow)";
+  return with_flags(help) + " (several: with commas, or as words where no argument can follow)";
 }
 
 // A number, or numbers with commas between them.
@@ -89,19 +92,30 @@ char letter_of(std::string_view name) {
 }
 
 void FlagWriter::field(const std::string& name, bool& value, const std::string& help) {
-  app_.add_flag(flag_of(name), value, help);
+  app_.add_flag(flag_of(name), value, with_flags(help));
 }
 
 void FlagWriter::field(const std::string& name, int64_t& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, help)->capture_default_str()->check(not_whole);
+  app_.add_option(flag_of(name), value, with_flags(help))->capture_default_str()->check(not_whole);
 }
 
 void FlagWriter::field(const std::string& name, double& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, help)->capture_default_str()->check(not_finite);
+  app_.add_option(flag_of(name), value, with_flags(help))->capture_default_str()->check(not_finite);
+}
+
+void FlagWriter::field(const std::string& name, std::optional<double>& value, const std::string& help) {
+  app_.add_option(flag_of(name), value, with_flags(help))->check(not_finite);
+}
+
+void FlagWriter::field(const std::string& name, const NamedValue& value, const std::string& help,
+                       const Choices& choices) {
+  app_.add_option_function<std::string>(flag_of(name), value.set, with_flags(help))
+      ->default_str(value.get())
+      ->check(CLI::IsMember(choices));
 }
 
 void FlagWriter::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
-  auto* option = app_.add_option(flag_of(name), value, help);
+  auto* option = app_.add_option(flag_of(name), value, with_flags(help));
   if (!value.empty()) option->capture_default_str();
   if (!choices.empty()) option->check(CLI::IsMember(choices));
 }
@@ -127,42 +141,51 @@ void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, co
 }
 
 void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
-  app_.add_option(name, value, help)->required(required && value.empty());  // a recipe may have given it
+  app_.add_option(name, value, with_flags(help))->required(required && value.empty());  // a recipe may have given it
 }
 
 void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                             bool required) {
-  app_.add_option(name, values, help)->required(required && values.empty());
+  app_.add_option(name, values, with_flags(help))->required(required && values.empty());
 }
 
 void FlagWriter::only(const std::vector<std::string>& names, const OptionScope& scope) {
   for (const auto& name : names)
     if (auto* option = app_.get_option_no_throw("--" + name); option != nullptr)
-      option->description(option->get_description() + "; " + scope_text(scope));
+      option->description(option->get_description() + "; " + with_flags(scope_text(scope)));
 }
 
 void FlagLister::only(const std::vector<std::string>& names, const OptionScope& scope) {
   for (auto& flag : flags)
     if (std::find(names.begin(), names.end(), flag.name) != names.end()) {
-      flag.help += "; " + scope_text(scope);
+      flag.help += "; " + with_flags(scope_text(scope));
       flag.scopes.push_back(scope);
     }
 }
 
 void FlagLister::field(const std::string& name, bool& /*value*/, const std::string& help) {
-  flags.push_back({name, help, {}, false, ""});
+  flags.push_back({name, with_flags(help), {}, false, ""});
 }
 
 void FlagLister::field(const std::string& name, int64_t& value, const std::string& help) {
-  flags.push_back({name, help, {}, true, std::to_string(value)});
+  flags.push_back({name, with_flags(help), {}, true, std::to_string(value)});
 }
 
 void FlagLister::field(const std::string& name, double& value, const std::string& help) {
-  flags.push_back({name, help, {}, true, fmt::format("{}", value)});
+  flags.push_back({name, with_flags(help), {}, true, fmt::format("{}", value)});
+}
+
+void FlagLister::field(const std::string& name, std::optional<double>& value, const std::string& help) {
+  flags.push_back({name, with_flags(help), {}, true, value ? fmt::format("{}", *value) : ""});
+}
+
+void FlagLister::field(const std::string& name, const NamedValue& value, const std::string& help,
+                       const Choices& choices) {
+  flags.push_back({name, with_flags(help), choices, true, value.get()});
 }
 
 void FlagLister::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
-  flags.push_back({name, help, choices, true, value});
+  flags.push_back({name, with_flags(help), choices, true, value});
 }
 
 void FlagLister::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
@@ -179,12 +202,12 @@ void FlagLister::field(const std::string& name, std::vector<int64_t>& values, co
 }
 
 void FlagLister::positional(const std::string& name, std::string& /*value*/, const std::string& help, bool required) {
-  positionals.push_back({name, help, required, false});
+  positionals.push_back({name, with_flags(help), required, false});
 }
 
 void FlagLister::positional(const std::string& name, std::vector<std::string>& /*values*/, const std::string& help,
                             bool required) {
-  positionals.push_back({name, help, required, true});
+  positionals.push_back({name, with_flags(help), required, true});
 }
 
 std::vector<std::string> spread_lists(const std::vector<std::string>& words, const FlagLister& options) {

@@ -15,11 +15,14 @@ class FlagWriter : public OptionVisitor {
   void field(const std::string& name, bool& value, const std::string& help) override;
   void field(const std::string& name, int64_t& value, const std::string& help) override;
   void field(const std::string& name, double& value, const std::string& help) override;
+  void field(const std::string& name, std::optional<double>& value, const std::string& help) override;
   void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
   void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
              const Choices& choices) override;
   void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
   void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
+  void field(const std::string& name, const NamedValue& value, const std::string& help,
+             const Choices& choices) override;
   void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
   void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                   bool required) override;
@@ -60,11 +63,14 @@ class FlagLister : public OptionVisitor {
   void field(const std::string& name, bool& value, const std::string& help) override;
   void field(const std::string& name, int64_t& value, const std::string& help) override;
   void field(const std::string& name, double& value, const std::string& help) override;
+  void field(const std::string& name, std::optional<double>& value, const std::string& help) override;
   void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
   void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
              const Choices& choices) override;
   void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
   void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
+  void field(const std::string& name, const NamedValue& value, const std::string& help,
+             const Choices& choices) override;
   void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
   void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
                   bool required) override;

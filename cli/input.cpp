@@ -22,7 +22,7 @@ void check_shape_names(const ModelOptions& options, const std::vector<const Grap
   std::set<std::string> inputs;
   for (const Graph* model : models)
     for (const auto& input : model->inputs) inputs.insert(input.name);
-  for (const auto& [name, shape] : options.shapes().inputs)
+  for (const auto& [name, shape] : shapes_of(options).inputs)
     if (!inputs.contains(name))
       throw Error(ErrorKind::usage, "--input-shape", "there is no input '{}', expected one of: {}", name,
                   fmt::join(inputs, ", "));

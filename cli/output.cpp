@@ -55,7 +55,7 @@ std::vector<std::string> write_model(Session& session, Graph graph, const std::s
   if (!digests.empty()) graph.metadata["pare.input_sha256"] = fmt::format("{}", fmt::join(digests, " "));
   if (!options.metadata) graph.metadata.clear();
   if (options.opset == 0) options.opset = graph.source_opset != 0 ? graph.source_opset : SaveOptions{}.opset;
-  auto notes = save_model(graph, output, options);
+  auto notes = save(graph, output, options);
   for (const auto& note : notes) session.say("note: {}\n", note);
   return notes;
 }

@@ -180,7 +180,7 @@ int run_command(Command& command, CommonOptions common, const std::vector<std::s
     ranks->leave(error.what());
     // Outputs that differ and a gate that was missed are findings too.
     const bool finding = error.kind() == ErrorKind::verification || error.kind() == ErrorKind::quality;
-    if (finding && recorded) write_record(session, words, clock, session.found, error.what());
+    if (finding && recorded) write_record(session, words, clock, session.found, with_flags(error.what()));
     found = session.found;
     throw;
   } catch (const std::exception& error) {
@@ -315,13 +315,13 @@ bool is_main_rank() {
 // With --json the document on stdout holds the error, beside what was found before it.
 int ended(const Error& error, bool json, nlohmann::json found) {
   const bool memory = error.kind() == ErrorKind::memory;
-  show(stderr,
-       fmt::format("pare: {}{}\n", escape_controls(error.what()), memory ? " (--max-memory GB sets the limit)" : ""));
+  show(stderr, fmt::format("pare: {}{}\n", escape_controls(with_flags(error.what())),
+                           memory ? " (--max-memory GB sets the limit)" : ""));
   if (!json || !is_main_rank()) return exit_code(error.kind());
   if (!found.is_object()) found = nlohmann::json::object();
   found["error"] = {{"kind", to_string(error.kind())},
-                    {"where", error.where()},
-                    {"message", error.message()},
+                    {"where", with_flags(error.where())},
+                    {"message", with_flags(error.message())},
                     {"exit_code", exit_code(error.kind())}};
   show(stdout, json_text(found, 2) + "\n");
   std::fflush(stdout);  // what cannot be written does not hide the error

@@ -56,7 +56,7 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   job.on_epoch = [&](const EpochReport& report) {
     bar.clear();
     session.say("{}\n", epoch_text(report, epochs, report.seconds * static_cast<double>(epochs - report.epoch)));
-    auto event = report.json();
+    auto event = to_json(report);
     event["event"] = "epoch";
     session.log(event);
   };
@@ -65,7 +65,7 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   try {
     TrainingOutcome outcome = run_training(graph, data, options, job);
     auto history = nlohmann::json::array();
-    for (const auto& report : outcome.state.history) history.push_back(report.json());
+    for (const auto& report : outcome.state.history) history.push_back(to_json(report));
     session.trainings.push_back(
         {{"what", job.what}, {"run", outcome.run.path.string()}, {"split", data.split}, {"history", history}});
     if (options.validation > 0) session.trainings.back()["chosen_on"] = job.keep_last ? "last epoch" : "validation";

@@ -1,6 +1,7 @@
 add_library(pare)
 add_library(pare::pare ALIAS pare)
-target_include_directories(pare PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_include_directories(pare PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                           $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 set(PARE_LIBRARIES pare_torch pare_onnx fmt::fmt nlohmann_json::nlohmann_json PNG::PNG JPEG::JPEG ZLIB::ZLIB Threads::Threads)
 
 if(PARE_PCH)
@@ -9,12 +10,19 @@ if(PARE_PCH)
   target_precompile_headers(pare_pch PRIVATE <ATen/ATen.h> <map> <string> <vector> <fmt/format.h>)
 endif()
 
-configure_file(${PROJECT_SOURCE_DIR}/src/pare/core/version.h.in ${PROJECT_BINARY_DIR}/generated/pare/core/version.h @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in ${PROJECT_BINARY_DIR}/generated/pare/version.h @ONLY)
 
 # Settings of everything that is compiled with the shared precompiled header.
 function(pare_settings target)
-  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                             ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${target} PRIVATE ${PARE_LIBRARIES})
+  # The precompiled header is compiled for a library: -fPIE would not go with it.
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   if(PARE_PCH)
     target_precompile_headers(${target} REUSE_FROM pare_pch)
   endif()

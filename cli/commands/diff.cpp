@@ -41,7 +41,7 @@ class Diff : public Command {
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     const Graph& a = graphs[0];
     const Graph& b = graphs[1];
-    const GraphDiff diff = diff_graphs(a, b);
+    const GraphDiff diff = pare::diff(a, b);
     std::string problem;
     const auto outputs = output_distances(a, b, seed, problem);
     if (!html_.empty()) write_page(a, b, diff, outputs, problem);

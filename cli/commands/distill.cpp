@@ -100,7 +100,7 @@ class Distill : public Command {
     }
     session.print("{}", table.text());
     auto history = nlohmann::json::array();
-    for (const auto& epoch : outcome.state.history) history.push_back(epoch.json());
+    for (const auto& epoch : outcome.state.history) history.push_back(to_json(epoch));
     return {{"before", entries[0]},
             {"after", entries[1]},
             {"match", distill_.match},

@@ -7,6 +7,7 @@
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
+#include "watch.h"
 
 namespace pare::cli {
 
@@ -43,12 +44,9 @@ class Eval : public Command {
       if (std::find(all.begin(), all.end(), metric) == all.end())
         throw Error(ErrorKind::usage, "--metrics", "{} is not defined for the {}-label {}; take of {}", metric,
                     data.multi_label() ? "multi" : "single", data.name, fmt::join(all, ", "));
-    Progress bar("evaluating", session.common.verbosity());
-    const Evaluation result = evaluate(
-        graphs, data,
-        {.batch = batch_, .ensemble = ensemble_, .threshold = threshold_, .progress = [&](int64_t done, int64_t whole) {
-           bar.update(done, whole);
-         }});
+    Watch watch(session, "evaluating");
+    const Evaluation result =
+        evaluate(graphs, data, {.batch = batch_, .ensemble = ensemble_, .threshold = threshold_}, watch);
     return report(session, graphs, data, result);
   }
 

@@ -10,6 +10,7 @@
 #include "pare/core/file.h"
 #include "pare/workflow/fuse.h"
 #include "pare/workflow/model.h"
+#include "watch.h"
 
 namespace pare::cli {
 
@@ -43,15 +44,13 @@ class Fuse : public Command {
     check_output(output_, written_.save(session.common.force));
     if (!plans_.empty() && session.ranks.main()) make_directory(plans_);
     run_.fuse.seed = static_cast<uint64_t>(session.common.seed);
-    run_.fuse.ranks = &session.ranks;
     choose_target();
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
     if (run_.data.has_pictures()) say_pictures(session, models_, graphs, run_.data);
     const auto reference = static_cast<size_t>(std::max<int64_t>(run_.fuse.reference, 0));
     if (reference < graphs.size()) drift_.check(graphs[reference], run_.data);
-    Progress bar("evaluating", session.common.verbosity());
-    run_.progress = [&](int64_t done, int64_t all) { bar.update(done, all); };
-    FuseRun done = run_fuse(graphs, run_);
+    Watch watch(session, "evaluating");
+    FuseRun done = run_fuse(graphs, run_, watch);
     write_model(session, done.result.fused, output_, models_, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
     nlohmann::json result = report(session, graphs, done);
@@ -145,7 +144,7 @@ class Fuse : public Command {
     table.add({output_, "", with_commas(cost.parameters), with_commas(cost.macs),
                done.fused.empty() ? "" : percent(done.fused.front().second), ""});
     session.print("\n{}\n", table.text());
-    const bool looked = run_.fuse.align == "activations" || run_.fuse.repair != "none";
+    const bool looked = run_.fuse.align == AlignBy::activations || run_.fuse.repair != FusionRepair::none;
     const std::string saw = done.samples > 0 && looked ? fmt::format("{} training images", done.samples)
                             : done.result.on_noise     ? fmt::format("{} images made from noise", run_.fuse.inputs)
                                                        : std::string("no data");

@@ -24,7 +24,7 @@ namespace {
 TrainingOptions gentle_training() {
   TrainingOptions options;
   options.train.optimizer.lr = 0.01;
-  options.train.schedule.schedule = "cosine";
+  options.train.schedule.schedule = ScheduleKind::cosine;
   return options;
 }
 
@@ -121,8 +121,13 @@ class Prune : public Command {
                         {"total", group.total},
                         {"kept", group.kept},
                         {"reason", group.reason},
-                        {"compensation", group.compensation}});
-    nlohmann::json document = {{"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
+                        {"compensation", group.compensation},
+                        {"loss", group.loss}});
+    nlohmann::json document = {{"method",
+                                {{"criterion", result.criterion},
+                                 {"scope", result.scope},
+                                 {"compensate", result.compensate}}},
+                               {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
                                {"after", measured_json(output_, result.after)},
                                {"groups", groups},
                                {"notes", result.notes},
@@ -136,10 +141,14 @@ class Prune : public Command {
   }
 
   void print(Session& session, const PruneResult& result) const {
-    Table groups({"channel group", "kept", "of", "compensation", "why"});
+    const bool allocated = result.scope == "allocate";  // then a group says what it alone costs the network's answer
+    Table groups({"channel group", "kept", "of", allocated ? "divergence" : "compensation", "why"});
     for (const auto& group : result.groups)
-      groups.add(
-          {group.name, std::to_string(group.kept), std::to_string(group.total), group.compensation, group.reason});
+      groups.add({group.name, std::to_string(group.kept), std::to_string(group.total),
+                  !allocated        ? group.compensation
+                  : group.loss == 0 ? ""
+                                    : fmt::format("{:.4f}", group.loss),
+                  group.reason});
     session.print("{}\n", groups.text());
     const auto share = [](int64_t after, int64_t before) {
       return fmt::format("{:.1f} %",
@@ -157,7 +166,9 @@ class Prune : public Command {
     for (size_t i = 0; i < result.before.metrics.size(); ++i)
       sizes.add({result.before.metrics[i].first, fmt::format("{:.4f}", result.before.metrics[i].second),
                  fmt::format("{:.4f}", result.after.metrics[i].second), ""});
-    session.print("{}\n{} in {:.2f} s\n", sizes.text(), prune_.empty ? "empty channels" : prune_.compensate,
+    session.print("{}\n{} in {:.2f} s\n", sizes.text(), 
+                  prune_.empty ? "empty channels"
+                               : fmt::format("{}, {}, {}", result.criterion, result.scope, result.compensate),
                   result.method_seconds);
   }
 

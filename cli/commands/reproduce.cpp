@@ -10,7 +10,7 @@
 
 #include "command.h"
 #include "pare/core/error.h"
-#include "pare/workflow/reproduce/papers.h"
+#include "experiments/reproduce/papers.h"
 #include "training.h"
 
 namespace pare::cli {
@@ -118,7 +118,10 @@ class Reproduce : public Command {
     if (paper_ != "all" && options_.tables.empty()) session.run = table.run().path;
     print(session, paper, table.done());
     auto rows = nlohmann::json::array();
-    for (const auto& row : table.done()) rows.push_back(row.json());
+    for (const auto& row : table.done()) {
+      rows.push_back(row.json());
+      if (rows.back().contains("note")) rows.back()["note"] = with_flags(row.note);
+    }
     return {{"paper", paper.name}, {"citation", paper.citation}, {"rows", rows}, {"run", table.run().path.string()}};
   }
 

@@ -1,4 +1,4 @@
-#include "pare/workflow/roar.h"
+#include "experiments/roar.h"
 
 #include <chrono>
 

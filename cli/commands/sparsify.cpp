@@ -81,8 +81,8 @@ class Sparsify : public Command {
         {"rounds", nlohmann::json::array()}, {"groups", nlohmann::json::array()}, {"output", output_}};
     json["splits"] = splits_json(sparsify_.keeps_last() && sparsify_.finetune == 0 ? 0 : sparsify_.training.validation);
     json["removed"] = result.removed;
-    if (sparsify_.asked() >= 0) json["asked"] = sparsify_.asked();
-    json["notes"] = result.notes;
+    if (const auto asked = sparsify_.asked()) json["asked"] = *asked;
+    json["notes"] = with_flags(result.notes);
     const auto add = [&](const std::string& name, const SparsityReport& sparsity, int64_t epochs, size_t at) {
       nlohmann::json entry = {{"name", name},
                               {"sparsity", sparsity.over_masked()},

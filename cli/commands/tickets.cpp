@@ -19,7 +19,7 @@
 #include "pare/core/file.h"
 #include "pare/dist/work_queue.h"
 #include "pare/workflow/rewind.h"
-#include "pare/workflow/tickets.h"
+#include "experiments/tickets.h"
 #include "training.h"
 
 namespace pare::cli {
@@ -203,7 +203,7 @@ class Tickets : public Command {
                              {"tickets", list},
                              {"as_published", tickets_.as_published},
                              {"splits", splits_json(tickets_.validation())},
-                             {"notes", search.notes},
+                             {"notes", with_flags(search.notes)},
                              {"seconds", {{"total", seconds}}}};
     if (search.sparsest_matching) result["sparsest_matching"] = *search.sparsest_matching;
     if (search.best) result["best_performing"] = *search.best;

@@ -56,7 +56,7 @@ class Train : public Command {
         {"macs", cost.macs},           {"history", nlohmann::json::array()}, {"seconds", {{"total", seconds}}}};
     double training = 0;
     for (const auto& epoch : history) {
-      result["history"].push_back(epoch.json());
+      result["history"].push_back(to_json(epoch));
       training += epoch.seconds;
     }
     result["seconds"]["training"] = training;

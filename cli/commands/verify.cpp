@@ -3,7 +3,6 @@
 #include "command.h"
 #include "input.h"
 #include "pare/core/error.h"
-#include "pare/exec/program.h"
 #include "pare/workflow/compare.h"
 #include "pare/workflow/model.h"
 
@@ -63,18 +62,9 @@ class Verify : public Command {
  private:
   std::vector<Difference> compare(Session& session, const Tolerance& tolerance) const {
     const std::vector<Graph> graphs = read_models(session, models_, model_options_);
-    std::vector<std::vector<at::Tensor>> samples;
-    for (int64_t i = 0; i < samples_; ++i)
-      samples.push_back(random_inputs(graphs[0], 1, static_cast<uint64_t>(session.common.seed + i)));
-    try {
-      return compare_models(graphs[0], graphs[1], samples, tolerance);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::verification) throw;
-      std::vector<Difference> differences;
-      for (const auto& output : graphs[0].outputs)
-        differences.push_back({.name = output.name, .problem = error.message()});
-      return differences;
-    }
+    return verify(graphs[0], graphs[1],
+                  {.tolerance = tolerance, .samples = samples_, .seed = static_cast<uint64_t>(session.common.seed)})
+        .outputs;
   }
 
   std::vector<std::string> models_;

@@ -23,7 +23,7 @@ const NodeDiff& only_change(const GraphDiff& diff) {
 
 TEST(GraphDiff, TheSameGraph) {
   const Graph graph = build("lenet-5");
-  const GraphDiff diff = diff_graphs(graph, graph);
+  const GraphDiff diff = pare::diff(graph, graph);
   EXPECT_EQ(diff.count(NodeChange::same), graph.nodes.size());
   EXPECT_EQ(diff.nodes.size(), graph.nodes.size());
 }
@@ -33,12 +33,12 @@ TEST(GraphDiff, InputsOfOtherExtents) {
   a.inputs[0].dims->at(0) = {-1, "N"};
   Graph b = a;
   b.inputs[0].dims->at(0) = {1, ""};
-  const GraphDiff diff = diff_graphs(a, b);
+  const GraphDiff diff = pare::diff(a, b);
   ASSERT_EQ(diff.inputs.size(), 1U);
   EXPECT_EQ(diff.inputs[0].a, "float32 ?x1x28x28");
   EXPECT_EQ(diff.inputs[0].b, "float32 1x1x28x28");
   b.inputs[0].dims->at(0) = {-1, "batch"};  // open by another name
-  EXPECT_TRUE(diff_graphs(a, b).inputs.empty());
+  EXPECT_TRUE(pare::diff(a, b).inputs.empty());
 }
 
 TEST(GraphDiff, OneWeight) {
@@ -46,7 +46,7 @@ TEST(GraphDiff, OneWeight) {
   Graph b = a;
   at::Tensor& weight = b.tensors.at("ip2.weight");
   weight = weight * 2;
-  const GraphDiff diff = diff_graphs(a, b);
+  const GraphDiff diff = pare::diff(a, b);
   EXPECT_EQ(diff.count(NodeChange::changed), 1U);
   for (const auto& node : diff.nodes)
     if (node.change == NodeChange::changed) {
@@ -67,17 +67,17 @@ TEST(GraphDiff, AWeightThatIsNoNumber) {
     return graph;
   };
   const Graph none = with({{3, NAN}});
-  const GraphDiff lost = diff_graphs(a, none);
+  const GraphDiff lost = diff(a, none);
   EXPECT_EQ(only_change(lost).what, "weights");
   EXPECT_TRUE(std::isinf(only_change(lost).weight_distance));
-  EXPECT_TRUE(std::isinf(only_change(diff_graphs(none, a)).weight_distance));
-  EXPECT_EQ(diff_graphs(none, none).count(NodeChange::same), a.nodes.size());
+  EXPECT_TRUE(std::isinf(only_change(diff(none, a)).weight_distance));
+  EXPECT_EQ(pare::diff(none, none).count(NodeChange::same), a.nodes.size());
   // Where both have none, the others count.
-  const double moved = only_change(diff_graphs(none, with({{3, NAN}, {4, 100}}))).weight_distance;
+  const double moved = only_change(diff(none, with({{3, NAN}, {4, 100}}))).weight_distance;
   EXPECT_TRUE(std::isfinite(moved));
   EXPECT_GT(moved, 1);
-  EXPECT_TRUE(std::isinf(only_change(diff_graphs(a, with({{3, INFINITY}}))).weight_distance));
-  EXPECT_EQ(diff_graphs(with({{3, INFINITY}}), with({{3, INFINITY}})).count(NodeChange::same), a.nodes.size());
+  EXPECT_TRUE(std::isinf(only_change(diff(a, with({{3, INFINITY}}))).weight_distance));
+  EXPECT_EQ(pare::diff(with({{3, INFINITY}}), with({{3, INFINITY}})).count(NodeChange::same), a.nodes.size());
 }
 
 // The difference of two layers, or of two inputs, one way or the other.
@@ -96,10 +96,10 @@ Graph difference_of(bool layers, bool swapped) {
 TEST(GraphDiff, SwappedInputs) {
   for (const bool layers : {true, false}) {
     const Graph a = difference_of(layers, false);
-    const GraphDiff diff = diff_graphs(a, difference_of(layers, true));
+    const GraphDiff diff = pare::diff(a, difference_of(layers, true));
     EXPECT_EQ(only_change(diff).op, "Sub");
     EXPECT_EQ(only_change(diff).what, "inputs");
-    EXPECT_EQ(diff_graphs(a, difference_of(layers, false)).count(NodeChange::same), a.nodes.size());
+    EXPECT_EQ(pare::diff(a, difference_of(layers, false)).count(NodeChange::same), a.nodes.size());
   }
 }
 
@@ -110,7 +110,7 @@ TEST(GraphDiff, AConstantInTheOtherPlace) {
     const std::string one = graph.tensor(at::ones({4}, at::kDouble));
     return graph.finish(constant_first ? graph.node("Sub", {one, x}) : graph.node("Sub", {x, one}));
   };
-  EXPECT_EQ(only_change(diff_graphs(net(false), net(true))).what, "inputs");
+  EXPECT_EQ(only_change(diff(net(false), net(true))).what, "inputs");
 }
 
 TEST(GraphDiff, AnInputOfAnotherLayer) {
@@ -121,12 +121,12 @@ TEST(GraphDiff, AnInputOfAnotherLayer) {
     const std::string second = graph.relu(first);
     return graph.finish(graph.node("Add", {second, skips ? first : x}));
   };
-  EXPECT_EQ(only_change(diff_graphs(net(false), net(true))).what, "inputs");
+  EXPECT_EQ(only_change(diff(net(false), net(true))).what, "inputs");
 }
 
 TEST(GraphDiff, AFoldedBatchNormIsANodeRemoved) {
   const Graph a = build("convnet-bn");
-  const GraphDiff diff = diff_graphs(a, fold_batch_norm(a));
+  const GraphDiff diff = pare::diff(a, fold_batch_norm(a));
   EXPECT_EQ(diff.count(NodeChange::removed), 2U);
   EXPECT_EQ(diff.count(NodeChange::added), 0U);
   EXPECT_EQ(diff.count(NodeChange::changed), 2U);
@@ -146,11 +146,11 @@ TEST(GraphDiff, RenamedNodesLineUp) {
   const Graph a = build("lenet-5");
   Graph b = a;
   for (size_t i = 0; i < b.nodes.size(); ++i) b.nodes[i].name = "node_" + std::to_string(i);
-  EXPECT_EQ(diff_graphs(a, b).count(NodeChange::same), a.nodes.size());
+  EXPECT_EQ(pare::diff(a, b).count(NodeChange::same), a.nodes.size());
 }
 
 TEST(GraphDiff, NarrowerLayers) {
-  const GraphDiff diff = diff_graphs(build("lenet-300-100"), build("lenet-300-100", {.width = 0.5}));
+  const GraphDiff diff = pare::diff(build("lenet-300-100"), build("lenet-300-100", {.width = 0.5}));
   EXPECT_EQ(diff.count(NodeChange::added) + diff.count(NodeChange::removed), 0U);
   for (const auto& node : diff.nodes)
     if (node.op == "Gemm") {

@@ -145,19 +145,19 @@ TEST(CalibrationOverRanks, CompensationIsThatOfOneRank) {
 TEST(CalibrationOverRanks, FusionIsThatOfOneRank) {
   const std::vector<Graph> models = {small_network(1), small_network(2)};
   const auto images = some_images(9);
-  for (const char* repair : {"rescale", "regression"}) {
+  for (const auto repair : {FusionRepair::rescale, FusionRepair::regression}) {
     FuseOptions options;
-    options.align = "activations";
+    options.align = AlignBy::activations;
     options.repair = repair;
-    const bool regression = options.repair == "regression";
+    const bool regression = options.repair == FusionRepair::regression;
     if (regression)
       options.inputs = 9;  // the samples and nothing between them, which each rank would draw from its own
     const Graph expected = fuse(models, options, images).fused;
     on_ranks(2, [&](ProcessGroup& ranks) {
       FuseOptions own = options;
-      own.ranks = &ranks;
       if (regression) own.inputs = 8;
-      EXPECT_LT(largest_difference(fuse(models, own, own_part(images, ranks)).fused, expected), 1e-8) << repair;
+      EXPECT_LT(largest_difference(fuse(models, own, own_part(images, ranks), ranks).fused, expected), 1e-8)
+          << name_of(repair);
     });
   }
 }

@@ -98,12 +98,12 @@ TEST(Fuse, EveryMethodFindsAPermutedCopy) {
   const std::vector<Graph> models = {net, permuted_copy(net, 2), permuted_copy(net, 3)};
   const auto samples = random_inputs(net, 16, 1);
   for (const std::string method : {"ot", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"})
-    for (const std::string align : {"weights", "activations"}) {
-      if (method == "barycentre" && align == "activations") continue;  // refused: tests/fuse/options_test.cpp
+    for (const auto align : {AlignBy::weights, AlignBy::activations}) {
+      if (method == "barycentre" && align == AlignBy::activations) continue;  // refused: tests/fuse/options_test.cpp
       FuseOptions options;
       options.method = method;
       options.align = align;
-      SCOPED_TRACE(method + " " + align);
+      SCOPED_TRACE(method + " " + std::string(name_of(align)));
       const FusionResult result = fuse(models, options, samples);
       // The order of channels is free where the reference itself is moved; the function is not.
       EXPECT_LE(largest_difference(net, result.fused), 1e-5);
@@ -159,11 +159,11 @@ TEST(Fuse, SinkhornKeepsItsSource) {
   const Graph a = zoo_net("mlpnet", 1, 0.25);
   const Graph b = zoo_net("mlpnet", 2, 0.25);
   FuseOptions options;
-  options.solver = "sinkhorn";
+  options.solver = TransportSolver::sinkhorn;
   for (const double epsilon : {0.1, 0.003}) {
     options.regularization = epsilon;
     const FusionResult result = fuse({a, b}, options);
-    for (const auto& map : result.alignments[1].maps) EXPECT_NEAR(map.plan.sum().item<double>(), 1, 1e-9);
+    for (const auto& plan : result.alignments[1].plans) EXPECT_NEAR(plan.sum().item<double>(), 1, 1e-9);
     EXPECT_GT(result.aligned[1].tensor("fc1.weight").abs().max().item<double>(), 1e-3);
   }
 }
@@ -207,14 +207,14 @@ TEST(Fuse, RefusesWhatDoesNotFit) {
   FuseOptions options;
   for (const std::vector<double>& weights : std::vector<std::vector<double>>{{0, 0}, {1, -1}, {1}, {NAN, 1}}) {
     options.weights = weights;
-    expect_says(message({mlp, mlp}, options), "--weights");
+    expect_says(message({mlp, mlp}, options), "`weights`");
   }
   options.weights.clear();
-  options.align = "activations";
-  expect_says(message({mlp, mlp}, options), "--data");
+  options.align = AlignBy::activations;
+  expect_says(message({mlp, mlp}, options), "`data`");
   options = {};
   options.reference = 2;
-  expect_says(message({mlp, mlp}, options), "--reference");
+  expect_says(message({mlp, mlp}, options), "`reference`");
   Graph broken = mlp;
   broken.tensors["fc2.weight"] = broken.tensors["fc2.weight"].clone();
   broken.tensors["fc2.weight"][1][2] = NAN;

@@ -52,18 +52,18 @@ struct Change {
 
 TEST(FuseOptions, AreHonouredOrRefusedByName) {
   const std::vector<Change> changes = {
-      {"--align", [](FuseOptions& o) { o.align = "activations"; }},
-      {"--solver", [](FuseOptions& o) { o.solver = "sinkhorn"; }},
-      {"--regularization", [](FuseOptions& o) { o.regularization = 0.5; }},
-      {"--ground", [](FuseOptions& o) { o.ground = "euclidean"; }},
-      {"--ground", [](FuseOptions& o) { o.ground = "squared"; }},
-      {"--ground", [](FuseOptions& o) { o.ground = "correlation"; }},
-      {"--importance", [](FuseOptions& o) { o.importance = "l1"; }},
-      {"--scaling", [](FuseOptions& o) { o.scaling = "published"; }},
-      {"--rho", [](FuseOptions& o) { o.rho = 0.5; }},
-      {"--inputs", [](FuseOptions& o) { o.inputs = 7; }},
-      {"--reference", [](FuseOptions& o) { o.reference = 1; }},
-      {"--repair", [](FuseOptions& o) { o.repair = "rescale"; }},
+      {"`align`", [](FuseOptions& o) { o.align = AlignBy::activations; }},
+      {"`solver`", [](FuseOptions& o) { o.solver = TransportSolver::sinkhorn; }},
+      {"`regularization`", [](FuseOptions& o) { o.regularization = 0.5; }},
+      {"`ground`", [](FuseOptions& o) { o.ground = NeuronDistance::euclidean; }},
+      {"`ground`", [](FuseOptions& o) { o.ground = NeuronDistance::squared; }},
+      {"`ground`", [](FuseOptions& o) { o.ground = NeuronDistance::correlation; }},
+      {"`importance`", [](FuseOptions& o) { o.importance = NeuronMass::l1; }},
+      {"`scaling`", [](FuseOptions& o) { o.scaling = ColumnScaling::published; }},
+      {"`rho`", [](FuseOptions& o) { o.rho = 0.5; }},
+      {"`inputs`", [](FuseOptions& o) { o.inputs = 7; }},
+      {"`reference`", [](FuseOptions& o) { o.reference = 1; }},
+      {"`repair`", [](FuseOptions& o) { o.repair = FusionRepair::rescale; }},
   };
   int64_t honoured = 0;
   for (const std::string method : {"ot", "average", "hungarian", "greedy", "rebasin", "merge-many", "barycentre"}) {
@@ -89,7 +89,7 @@ TEST(FuseOptions, AreHonouredOrRefusedByName) {
 
 TEST(FuseOptions, OfTheRegressionAndOfSinkhornAreTakenWithThem) {
   FuseOptions options;
-  options.repair = "regression";
+  options.repair = FusionRepair::regression;
   const at::Tensor plain = outcome(options).weights;
   FuseOptions other = options;
   other.rho = 0.5;
@@ -98,7 +98,7 @@ TEST(FuseOptions, OfTheRegressionAndOfSinkhornAreTakenWithThem) {
   other.inputs = 7;
   EXPECT_FALSE(at::equal(plain, outcome(other).weights));
   options = {};
-  options.solver = "sinkhorn";
+  options.solver = TransportSolver::sinkhorn;
   other = options;
   other.regularization = 0.5;
   EXPECT_FALSE(at::equal(outcome(options).weights, outcome(other).weights));

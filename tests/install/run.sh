@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs a build into a temporary prefix, and builds a small program with it twice: through find_package(pare) and
-# through pkg-config.
+# Installs a build into a temporary prefix, and builds programs with it: through find_package(pare) README's own, one
+# with samples of its own and one that adds a method; and a small one through pkg-config as well. No more than 20 headers
+# are installed, and README's program compiles in less than 15 CPU-seconds.
 #   tests/install/run.sh [BUILD_DIRECTORY]    (build/release)
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
@@ -17,6 +18,12 @@ quietly() {
     exit 1
   }
 }
+fail() {
+  echo "FAIL  $*" >&2
+  exit 1
+}
+# README's program, out of its only block of C++.
+from_readme() { sed -n '/^```cpp$/,/^```$/p' "$root/README.md" | sed '1d;$d'; }
 says_so() {
   local output
   output=$("$1")
@@ -29,10 +36,23 @@ says_so() {
 
 quietly cmake --install "$build" --prefix "$prefix"
 echo "ok    installed $(find "$prefix" -type f | wc -l) files"
+headers=$(find "$prefix" -name '*.h' | wc -l)
+[ "$headers" -le 20 ] || fail "$headers headers are installed"
+echo "ok    $headers headers"
 
 quietly cmake -S "$root/tests/install/consumer" -B "$scratch/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
-quietly cmake --build "$scratch/consumer"
-says_so "$scratch/consumer/consumer" "find_package(pare)"
+quietly cmake --build "$scratch/consumer" -j1
+cd "$scratch"
+says_so "$scratch/consumer/main" "find_package(pare)"
+cmp <(from_readme) <(tail -n +2 "$root/tests/install/consumer/fuse.cpp") || fail "README has another program than fuse.cpp"
+said=$("$scratch/consumer/fuse" consumer.onnx consumer.onnx fused.onnx)
+[[ $said == *"computes what the first does"* && -s fused.onnx ]] || fail "README's program says: $said"
+echo "ok    README's program: ${said//$'\n'/; }"
+"$scratch/consumer/fuse" missing.onnx consumer.onnx out.onnx 2>/dev/null && fail "a missing file is no error"
+for name in own_samples own_method; do
+  said=$("$scratch/consumer/$name") || fail "$name: $said"
+  echo "ok    $name: $said"
+done
 
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name pare.pc)")
 export PKG_CONFIG_PATH
@@ -40,6 +60,11 @@ flags=$(pkg-config --cflags --libs pare)
 # shellcheck disable=SC2086
 quietly g++ -std=c++20 "$root/tests/install/consumer/main.cpp" $flags -o "$scratch/by_pkg_config"
 says_so "$scratch/by_pkg_config" "pkg-config pare"
+# shellcheck disable=SC2086
+TIMEFORMAT=%U
+spent=$({ time g++ -std=c++20 -c "$root/tests/install/consumer/fuse.cpp" $(pkg-config --cflags pare) -o "$scratch/fuse.o"; } 2>&1)
+[ "${spent%.*}" -lt 15 ] || fail "README's program takes $spent s to compile"
+echo "ok    README's program compiles in $spent s"
 
 if [ -x "$prefix/bin/pare" ]; then
   quietly "$prefix/bin/pare" --version

@@ -81,7 +81,7 @@ TEST(Pictures, AGuessAndAContradictionAreNoted) {
   Graph model = mirror(3, 224, 224);
   const DataChoice guessed{.data = "folder:x"};
   ASSERT_EQ(guessed.picture_notes(model).size(), 2u);
-  EXPECT_NE(guessed.picture_notes(model)[0].find("--preprocess imagenet is a guess"), std::string::npos);
+  EXPECT_NE(guessed.picture_notes(model)[0].find("`preprocess` imagenet is a guess"), std::string::npos);
   model.metadata = {{"pare.preprocess", "crop"}, {"pare.mean", "[0.5]"}};
   EXPECT_TRUE(guessed.picture_notes(model).empty());
   const auto notes = DataChoice{.data = "folder:x", .preprocess = "stretch"}.picture_notes(model);

@@ -187,7 +187,8 @@ RC_GTEST_PROP(Properties, GradualSparsityNeverFalls, ()) {
 
 RC_GTEST_PROP(Properties, LearningRatesStayBelowTheirPeak, ()) {
   ScheduleOptions options;
-  options.schedule = *rc::gen::element<std::string>("constant", "step", "cosine", "one-cycle");
+  options.schedule =
+      *rc::gen::element(ScheduleKind::constant, ScheduleKind::step, ScheduleKind::cosine, ScheduleKind::one_cycle);
   options.milestones = {1, 2};
   const RunLength run{.steps = *rc::gen::inRange<int64_t>(1, 500),
                       .steps_per_epoch = *rc::gen::inRange<int64_t>(1, 100)};

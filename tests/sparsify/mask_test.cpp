@@ -46,7 +46,7 @@ TEST(Masks, TiesGoToTheSecondScoreAndThenToThePlace) {
 
 TEST(Masks, UniformKeepsTheSamePartOfEachLayer) {
   const TensorMap scores = {{"a", at::rand({100})}, {"b", at::rand({40}) + 7}};
-  const auto masks = masks_by_score(scores, {}, 0.75, {.distribution = "uniform"});
+  const auto masks = masks_by_score(scores, {}, 0.75, {.distribution = MaskDistribution::uniform});
   EXPECT_EQ(masks.at("a").sum().item<int64_t>(), 25);
   EXPECT_EQ(masks.at("b").sum().item<int64_t>(), 10);
 }

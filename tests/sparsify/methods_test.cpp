@@ -189,7 +189,7 @@ TEST(Gradual, AWindowShorterThanItsStepEndsAtTheAskedSparsity) {
 
 // Neither momentum nor moments nor decay move a weight that was removed.
 TEST(Gradual, TheOptimiserForgetsRemovedWeights) {
-  for (const char* optimizer : {"sgd", "adam", "adamw"})
+  for (const auto optimizer : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw})
     for (const bool nesterov : {false, true}) {
       GradualPruning method({.sparsity = 0.8, .begin = 0.1, .end = 0.8, .every = 3}, {}, names());
       TrainParts parts;
@@ -202,7 +202,7 @@ TEST(Gradual, TheOptimiserForgetsRemovedWeights) {
       parts.on_epoch = [&](const TrainState& state) {
         for (const auto& [name, mask] : method.masks()) {
           EXPECT_TRUE(state.raw.at(name).masked_select(mask.logical_not()).eq(0).all().item<bool>())
-              << optimizer << " " << name;
+              << name_of(optimizer) << " " << name;
           ++looked;
         }
       };

@@ -16,13 +16,13 @@ struct SlowOptimizer {
 
   void step(at::Tensor& w, at::Tensor g, double lr, double decay) {
     ++t;
-    if (o.optimizer == "sgd") {
+    if (o.optimizer == OptimizerKind::sgd) {
       g = g + decay * w;
       first = first.defined() ? o.momentum * first + g : g.clone();
       w = w - lr * (o.nesterov ? g + o.momentum * first : first);
       return;
     }
-    if (o.optimizer == "adamw")
+    if (o.optimizer == OptimizerKind::adamw)
       w = w - lr * decay * w;
     else
       g = g + decay * w;
@@ -66,11 +66,12 @@ INSTANTIATE_TEST_SUITE_P(
     All, OptimizerRules,
     testing::Values(OptimizerOptions{.weight_decay = 0.01}, OptimizerOptions{.momentum = 0, .weight_decay = 0},
                     OptimizerOptions{.nesterov = true, .weight_decay = 0.02, .decay_weights_only = true},
-                    OptimizerOptions{.optimizer = "adam", .weight_decay = 0.01},
-                    OptimizerOptions{.optimizer = "adamw", .weight_decay = 0.1, .decay_weights_only = true}));
+                    OptimizerOptions{.optimizer = OptimizerKind::adam, .weight_decay = 0.01},
+                    OptimizerOptions{
+                        .optimizer = OptimizerKind::adamw, .weight_decay = 0.1, .decay_weights_only = true}));
 
 TEST(Optimizer, GoesOnFromItsState) {
-  for (const char* kind : {"sgd", "adam"}) {
+  for (const auto kind : {OptimizerKind::sgd, OptimizerKind::adam}) {
     at::manual_seed(2);
     const OptimizerOptions options{.optimizer = kind};
     TensorMap whole = {{"w", at::randn({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_()}};
@@ -88,7 +89,7 @@ TEST(Optimizer, GoesOnFromItsState) {
       two = std::make_unique<Optimizer>(options);
       two->restore(state);
     }
-    EXPECT_TRUE(whole["w"].equal(parted["w"])) << kind;
+    EXPECT_TRUE(whole["w"].equal(parted["w"])) << name_of(kind);
   }
 }
 

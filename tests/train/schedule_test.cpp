@@ -30,13 +30,13 @@ TEST(Schedule, OneCycleIsThatOfPyTorch) {
                                         0.005015997505965022,
                                         1.6e-06};
   for (int64_t step = 0; step < 20; ++step)
-    EXPECT_NEAR(learning_rate({.schedule = "one-cycle"}, 0.4, step, {20, 5}), expected[static_cast<size_t>(step)],
-                1e-12)
+    EXPECT_NEAR(learning_rate({.schedule = ScheduleKind::one_cycle}, 0.4, step, {20, 5}),
+                expected[static_cast<size_t>(step)], 1e-12)
         << step;
 }
 
 TEST(Schedule, StepsFallAtTheMilestones) {
-  const ScheduleOptions options{.schedule = "step", .milestones = {1, 2.5}, .factor = 0.1};
+  const ScheduleOptions options{.schedule = ScheduleKind::step, .milestones = {1, 2.5}, .factor = 0.1};
   const RunLength run{40, 10};
   EXPECT_DOUBLE_EQ(learning_rate(options, 1, 9, run), 1);
   EXPECT_DOUBLE_EQ(learning_rate(options, 1, 10, run), 0.1);
@@ -45,14 +45,14 @@ TEST(Schedule, StepsFallAtTheMilestones) {
 }
 
 TEST(Schedule, CosineEndsAtNothingAndWarmupRisesLinearly) {
-  const ScheduleOptions options{.schedule = "cosine", .warmup = 1};
+  const ScheduleOptions options{.schedule = ScheduleKind::cosine, .warmup = 1};
   const RunLength run{110, 10};
   EXPECT_NEAR(learning_rate(options, 2, 0, run), 2 * 1 / 11.0, 1e-12);
   EXPECT_NEAR(learning_rate(options, 2, 9, run), 2 * 10 / 11.0, 1e-12);
   EXPECT_NEAR(learning_rate(options, 2, 10, run), 2, 1e-12);
   EXPECT_NEAR(learning_rate(options, 2, 60, run), 1, 1e-12);
   EXPECT_NEAR(learning_rate(options, 2, 110, run), 0, 1e-12);
-  EXPECT_DOUBLE_EQ(learning_rate({.schedule = "constant"}, 2, 70, run), 2);
+  EXPECT_DOUBLE_EQ(learning_rate({.schedule = ScheduleKind::constant}, 2, 70, run), 2);
 }
 
 TEST(Schedule, RefusesNonsense) {

@@ -78,8 +78,8 @@ TEST(Train, AStepIsTheGradientOfTheObjective) {
   TrainOptions options = short_run();
   options.epochs = 1;
   options.batch = 8;
-  options.order = "stored";
-  options.schedule.schedule = "constant";
+  options.order = SampleOrder::stored;
+  options.schedule.schedule = ScheduleKind::constant;
   options.optimizer = {.lr = 0.1, .momentum = 0, .weight_decay = 0};
   const Graph after = train(graph, data, options).last;
 
@@ -116,7 +116,7 @@ TEST(Train, ResumesToTheSameBits) {
   TrainOptions options = short_run();
   options.augment = "flip";
   options.average = 0.9;
-  options.optimizer.optimizer = "adam";
+  options.optimizer.optimizer = OptimizerKind::adam;
   options.seed = 5;
   const auto validate = [](const Graph& g) { return g.tensor("conv1.weight").sum().item<double>(); };
   TrainParts whole;
@@ -191,7 +191,7 @@ TEST(Train, ClipsTheGradient) {
   options.epochs = 1;
   options.batch = 48;
   options.optimizer = {.lr = 1, .momentum = 0, .weight_decay = 0};
-  options.schedule.schedule = "constant";
+  options.schedule.schedule = ScheduleKind::constant;
   options.clip_norm = 0.01;
   const Graph before = small_net(false);
   const Graph after = train(before, halves(48), options).last;
@@ -204,7 +204,7 @@ TEST(Train, ClipsTheGradient) {
 TEST(Train, ALossThatIsNotFiniteNamesTheStepAndKeepsTheState) {
   TrainOptions options = short_run();
   options.optimizer.lr = 1e30;
-  options.schedule.schedule = "constant";
+  options.schedule.schedule = ScheduleKind::constant;
   int saved = 0;
   TrainParts parts;
   parts.save = [&](const TrainState&) { ++saved; };
@@ -246,7 +246,7 @@ TEST(Train, AReparameterisationIsAllThatAMethodNeeds) {
   options.epochs = 1;
   options.batch = 32;
   options.optimizer = {.lr = 1e-4, .momentum = 0, .weight_decay = 0};
-  options.schedule.schedule = "constant";
+  options.schedule.schedule = ScheduleKind::constant;
   const TrainResult result = train(small_net(false), halves(32), options, parts);
   EXPECT_EQ(product.last, 1);
   // The penalty's gradient is 100 and swamps the loss's: b = 1 − 0.5·1e-4·100.

@@ -35,8 +35,8 @@ void expect_accuracy(const Checkpoint& checkpoint) {
   const fs::path onnx = fs::path(testing::TempDir()) / (checkpoint.arch + ".onnx");
   const fs::path safetensors = fs::path(testing::TempDir()) / (checkpoint.arch + ".safetensors");
   const Model direct = load_model(path, arch);
-  save_model(direct.graph, onnx, {.force = true});
-  save_model(direct.graph, safetensors, {.force = true});
+  save(direct.graph, onnx, {.force = true});
+  save(direct.graph, safetensors, {.force = true});
   const Evaluation whole = evaluate({direct.graph}, data, {.batch = 100});
   EXPECT_NEAR(whole.models[0].top1(), checkpoint.top1, checkpoint.tolerance);
   EXPECT_EQ(whole.samples, 10000);

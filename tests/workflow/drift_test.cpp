@@ -58,7 +58,7 @@ TEST(Drift, NeedsALayerWithExtentOfBoth) {
     attribution_drift(original, flat, some_images(1));
     FAIL() << "a model without maps";
   } catch (const Error& error) {
-    EXPECT_EQ(error.where(), "--attribution-drift") << error.what();
+    EXPECT_EQ(error.where(), "`attribution-drift`") << error.what();
   }
 }
 

@@ -29,7 +29,7 @@ Dataset noise() {
 
 Graph net() { return build("vgg9-bn", {.width = 0.25, .classes = 3, .input = {3, 16, 16}}, 4); }
 
-SparsifyOptions by(const std::string& method, double sparsity = -1) {
+SparsifyOptions by(const std::string& method, std::optional<double> sparsity = {}) {
   SparsifyOptions options;
   options.method = method;
   options.sparsity = sparsity;
@@ -71,8 +71,8 @@ TEST(Sparsify, MaskOptionsDefineAGradualRunAndNoOther) {
              });
     return found;
   };
-  for (const MaskOptions& mask :
-       {MaskOptions{.distribution = "erk"}, MaskOptions{.pattern = "2:4"}, MaskOptions{.allow_empty = true}}) {
+  for (const MaskOptions& mask : {MaskOptions{.distribution = MaskDistribution::erk}, MaskOptions{.pattern = "2:4"},
+                                  MaskOptions{.allow_empty = true}}) {
     EXPECT_NE(definition("gmp", mask), definition("gmp", {}));
     EXPECT_EQ(definition("magnitude", mask), definition("magnitude", {}));
   }
@@ -87,10 +87,10 @@ TEST(Sparsify, OptionsThatWouldBeLeftAsideAreRefused) {
     EXPECT_EQ(refusal(options), "");
     options = by(method, 0.5);
     options.training.train.average = 0.9;
-    EXPECT_EQ(refusal(options), "--average");
+    EXPECT_EQ(refusal(options), "`average`");
     options = by(method, 0.5);
     options.training.train.patience = 2;
-    EXPECT_EQ(refusal(options), "--patience");
+    EXPECT_EQ(refusal(options), "`patience`");
   }
   SparsifyOptions validated = by("imp");
   validated.training.validation = 0.2;
@@ -98,24 +98,24 @@ TEST(Sparsify, OptionsThatWouldBeLeftAsideAreRefused) {
   for (const char* method : {"magnitude", "gmp", "l0", "slimming"}) {
     SparsifyOptions options = by(method, 0.5);
     options.rounds = 2;
-    EXPECT_EQ(refusal(options), "--rounds");
+    EXPECT_EQ(refusal(options), "`rounds`");
   }
   for (const char* method : {"cs", "l0"}) {
     SparsifyOptions options = by(method);
-    options.mask.distribution = "erk";
-    EXPECT_EQ(refusal(options), "--distribution");
+    options.mask.distribution = MaskDistribution::erk;
+    EXPECT_EQ(refusal(options), "`distribution`");
     options.sparsity = 0.5;
     EXPECT_EQ(refusal(options), "");
   }
   SparsifyOptions slimming = by("slimming", 0.5);
   slimming.mask.pattern = "2:4";
-  EXPECT_EQ(refusal(slimming), "--pattern");
+  EXPECT_EQ(refusal(slimming), "`pattern`");
   SparsifyOptions reversed = by("cs");
   reversed.mask.pattern = "4:2";
-  EXPECT_EQ(refusal(reversed), "--pattern");
+  EXPECT_EQ(refusal(reversed), "`pattern`");
   SparsifyOptions twice = by("magnitude", 0.9);
   twice.mask.pattern = "2:4";
-  EXPECT_EQ(refusal(twice), "--pattern");
+  EXPECT_EQ(refusal(twice), "`pattern`");
   twice.sparsity = 0.5;
   EXPECT_EQ(refusal(twice), "");
 }
@@ -146,7 +146,7 @@ TEST(Sparsify, AMethodThatRemovedLessThanAskedSaysSo) {
   EXPECT_TRUE(says(all, "was asked for"));  // one weight a layer stays
   EXPECT_FALSE(says(by("magnitude", 0.5), "was asked for"));
   SparsifyOptions still = by("l0");
-  still.gates_by = "weights";
+  still.gates_by = GatesBy::weights;
   still.mask_rate = 1e-6;
   EXPECT_TRUE(says(still, "hardly any"));
   SparsifyOptions kept = by("cs");

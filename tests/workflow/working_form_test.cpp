@@ -131,7 +131,7 @@ TEST(WorkingForm, DistillingFromAFixedBatchMakesAsManyImages) {
 
 TEST(WorkingForm, FusionByNoiseOfAFixedBatchIsThatOfAnOpenOne) {
   FuseRunOptions options;
-  options.fuse.repair = "regression";
+  options.fuse.repair = FusionRepair::regression;
   options.fuse.inputs = 60;
   const Graph expected = run_fuse({open_net(1), open_net(2)}, options).result.fused;
   const Graph found = run_fuse({fixed_net(1), fixed_net(2)}, options).result.fused;
@@ -175,17 +175,17 @@ TEST(WorkingForm, FusionOfHalfPrecisionIsThatOfSinglePrecision) {
     half.push_back(cast(open_net(seed), at::kHalf));
     single.push_back(cast(half.back(), at::kFloat));
   }
-  for (const char* repair : {"none", "rescale", "regression"}) {
+  for (const auto repair : {FusionRepair::none, FusionRepair::rescale, FusionRepair::regression}) {
     FuseRunOptions options;
     options.fuse.repair = repair;
-    if (options.fuse.repair == "regression") options.fuse.inputs = 60;
-    if (options.fuse.repair != "none") options.data = digits_choice(), options.samples = 20;
+    if (options.fuse.repair == FusionRepair::regression) options.fuse.inputs = 60;
+    if (options.fuse.repair != FusionRepair::none) options.data = digits_choice(), options.samples = 20;
     const FuseRun found = run_fuse(half, options);
     EXPECT_EQ(found.result.fused.inputs[0].dtype, at::kHalf);
     EXPECT_EQ(found.result.fused.tensors.begin()->second.scalar_type(), at::kHalf);
     EXPECT_LE(distance(scores(working_form(found.result.fused)), scores(run_fuse(single, options).result.fused)),
               kHalfRounding)
-        << repair;
+        << name_of(repair);
   }
 }
 

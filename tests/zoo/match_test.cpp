@@ -151,14 +151,14 @@ TEST(Match, NamesTheTensorOfAnotherShape) {
   const Graph graph = build("resnet20");
   EXPECT_THAT(match_error(graph, state_of(build("resnet20", {.width = 0.5})), ErrorKind::shape),
               AllOf(HasSubstr("conv1.weight"), HasSubstr("[16, 3, 3, 3]"), HasSubstr("[8, 3, 3, 3]"),
-                    HasSubstr("--width by 0.5")));
+                    HasSubstr("`width` by 0.5")));
   EXPECT_THAT(
       match_error(graph, state_of(build("resnet20", {.classes = 100})), ErrorKind::shape),
-      AllOf(HasSubstr("linear.weight"), HasSubstr("[10, 64]"), HasSubstr("[100, 64]"), HasSubstr("--classes 100")));
+      AllOf(HasSubstr("linear.weight"), HasSubstr("[10, 64]"), HasSubstr("[100, 64]"), HasSubstr("`classes` 100")));
   WeightList odd = state_of(graph);
   odd[0].second = at::zeros({16, 3, 5, 5});
   odd[5].second = at::zeros({16, 16});
-  EXPECT_THAT(match_error(graph, odd, ErrorKind::shape), AllOf(HasSubstr("conv1.weight"), Not(HasSubstr("--"))));
+  EXPECT_THAT(match_error(graph, odd, ErrorKind::shape), AllOf(HasSubstr("conv1.weight"), Not(HasSubstr("`"))));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ size_t GraphDiff::count(NodeChange change) const {
       std::count_if(nodes.begin(), nodes.end(), [&](const NodeDiff& node) { return node.change == change; }));
 }
 
-GraphDiff diff_graphs(const Graph& a, const Graph& b) {
+GraphDiff diff(const Graph& a, const Graph& b) {
   const ModelCost cost_a = cost_of(a);
   const ModelCost cost_b = cost_of(b);
   GraphDiff result;

@@ -10,12 +10,9 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/attribute/cam.h"
-#include "pare/attribute/excitation.h"
 #include "pare/attribute/explained.h"
-#include "pare/attribute/gradients.h"
 #include "pare/attribute/lrp.h"
-#include "pare/attribute/rap.h"
+#include "pare/attribute/methods.h"
 #include "pare/core/error.h"
 #include "pare/core/option_scope.h"
 #include "pare/exec/program.h"
@@ -37,25 +34,7 @@ void AttributionOptions::describe(OptionVisitor& visitor) {
 
 void AttributionOptions::check() const { check_scopes(*this); }
 
-const std::vector<std::string>& attribution_methods() {
-  static const std::vector<std::string> names = {"gradcam",          "hirescam", "gradcam++",  "gradient",
-                                                 "input-x-gradient", "ig",       "smoothgrad", "ebp",
-                                                 "contrastive-ebp",  "lrp",      "rap"};
-  return names;
-}
-
 namespace {
-
-std::optional<CamKind> cam_kind(const std::string& method) {
-  if (method == "gradcam") return CamKind::grad;
-  if (method == "hirescam") return CamKind::hires;
-  if (method == "gradcam++") return CamKind::grad_plus_plus;
-  return std::nullopt;
-}
-
-bool walks(const std::string& method) {
-  return method == "ebp" || method == "contrastive-ebp" || method == "lrp" || method == "rap";
-}
 
 // What the nodes behind the one that makes `value` read and make.
 std::vector<std::string> values_behind(const Graph& graph, const std::string& value) {
@@ -82,8 +61,6 @@ Attribution joined(const std::vector<Attribution>& pieces, int64_t pairs) {
   }
   return out;
 }
-
-enum class Collapse { sum, positive, largest };
 
 // The channels of [P, C, h, w] in one.
 at::Tensor collapsed(const at::Tensor& attribution, Collapse how) {
@@ -133,24 +110,19 @@ std::vector<std::string> layers_named(const AttributionOptions& options) {
 struct Attributor::State {
   State(const Graph& model, AttributionOptions wanted)
       : options(std::move(wanted)),
-        graph(explained_graph(model, layers_named(options))),
-        cam(cam_kind(options.method)) {
-    const auto& names = attribution_methods();
-    if (std::find(names.begin(), names.end(), options.method) == names.end())
-      throw Error(ErrorKind::usage, "method", "unknown method '{}', expected one of {}", options.method,
-                  fmt::join(names, ", "));
+        method(find_attribution_method(options.method)),
+        graph(explained_graph(model, layers_named(options))) {
     const auto& dims = graph.inputs[0].dims;
     if (dims && !dims->empty() && (*dims)[0].fixed()) fixed_batch = (*dims)[0].size;
-    const bool at_layer = cam || options.method.ends_with("ebp");
     layer = !options.layer.empty() ? find_value(model, options.layer)  // a folded norm's name is gone, its value is not
-            : at_layer             ? last_spatial_activation(graph)
+            : method.at_layer      ? last_spatial_activation(graph)
                                    : graph.inputs[0].name;
-    if (!cam && !walks(options.method) && layer != graph.inputs[0].name)
+    if (method.gradient != nullptr && layer != graph.inputs[0].name)
       throw Error(ErrorKind::usage, "layer", "{} explains the input, not '{}'", options.method, options.layer);
-    if (options.method == "lrp") lrp_preset(options.lrp);
-    if (cam && layer == graph.inputs[0].name)
+    if (method.rule != nullptr) method.rule(options);  // an unknown preset is told before anything runs
+    if (method.cam && layer == graph.inputs[0].name)
       throw Error(ErrorKind::usage, "layer", "{} needs a layer, not the input", options.method);
-    if (cam) {
+    if (method.cam) {
       Cut cut = cut_behind(graph, layer);
       front.emplace(for_inference(cut.front));
       back.emplace(std::move(cut.back));
@@ -158,9 +130,9 @@ struct Attributor::State {
     } else {
       whole.emplace(graph);
       most_pairs = pairs_in_memory(graph, options.memory);
-      takes_rows = !walks(options.method);
+      takes_rows = method.rule == nullptr;
     }
-    if (walks(options.method)) walked = values_behind(graph, layer);
+    if (method.rule != nullptr) walked = values_behind(graph, layer);
   }
 
   // Only the part behind the layer is differentiated.
@@ -185,31 +157,19 @@ struct Attributor::State {
     class_scores(with_gradient(scores, layer), out.classes).sum().backward();
     if (!A.grad().defined()) throw Error(ErrorKind::usage, layer, "the scores do not depend on it");
     const at::NoGradGuard no_grad;
-    out.maps = class_activation_map(A.detach(), A.grad(), *cam);
+    out.maps = class_activation_map(A.detach(), A.grad(), *method.cam);
     return out;
   }
 
   Attribution explain_by_gradient(const at::Tensor& images, const at::Tensor& x, const at::Tensor& rows,
                                   const at::Tensor& classes, const std::vector<int64_t>& picture) const {
     Attribution out = with_scores(images, rows, classes);
-    at::Tensor attribution;
-    Collapse how = Collapse::sum;
-    if (options.method == "gradient") {
-      attribution = input_gradient(*whole, x, out.classes);
-      how = Collapse::largest;
-    } else if (options.method == "smoothgrad") {
-      attribution = smooth_gradient(*whole, x, out.classes,
-                                    {.samples = options.samples, .noise = options.noise, .seed = options.seed});
-      how = Collapse::largest;
-    } else if (options.method == "input-x-gradient") {
-      attribution = input_x_gradient(*whole, x, out.classes);
-    } else {
-      const Integrated integrated = integrated_gradients(*whole, x, out.classes, {.steps = options.steps});
-      attribution = integrated.attribution;
-      out.relevance = attribution.flatten(1).sum(1);
-      out.expected = out.relevance - integrated.delta;
+    const InputAttribution found = method.gradient(*whole, x, out.classes, options);
+    if (found.delta.defined()) {
+      out.relevance = found.attribution.flatten(1).sum(1);
+      out.expected = out.relevance - found.delta;
     }
-    out.maps = collapsed(as_picture(attribution, picture), how);
+    out.maps = collapsed(as_picture(found.attribution, picture), method.collapse);
     return out;
   }
 
@@ -226,33 +186,20 @@ struct Attributor::State {
     const auto walk = [&](const at::Tensor& start, const LinearRule& rule) {
       return walk_back(graph, run.tapped, start.reshape(run.outputs[0].sizes()), layer, rule);
     };
-    Walked walked_to;
-    Collapse how = Collapse::sum;
-    if (options.method == "lrp") {
-      walked_to = walk(one * score.unsqueeze(1), lrp_rule(lrp_preset(options.lrp)));
-    } else if (options.method == "rap") {
-      walked_to = walk(one * score.unsqueeze(1), rap_rule());
-      how = Collapse::positive;
-    } else {
-      walked_to = walk(one, excitation_rule());
-    }
+    const Walked walked_to = walk(method.from_score ? one * score.unsqueeze(1) : one, method.rule(options));
     at::Tensor R = walked_to.relevance;
     out.relevance = R.flatten(1).sum(1) + walked_to.beside;
-    out.expected = options.method == "ebp" || options.method == "contrastive-ebp" ? at::ones_like(score) : score;
-    if (options.method == "contrastive-ebp") {
-      R = R - walk(one, excitation_rule(/*opposite=*/true)).relevance;
-      how = Collapse::positive;
-    }
+    out.expected = method.from_score ? score : at::ones_like(score);
+    if (method.opposite != nullptr) R = R - walk(one, method.opposite(options)).relevance;
     // Relevance of a negative score has its sign; maps show what the score rests on.
-    if (options.method == "lrp" || options.method == "rap")
-      R = R * at::where(score.lt(0), -1.0, 1.0).to(R.dtype()).reshape(first_axis(R));
-    out.maps = collapsed(layer == graph.inputs[0].name ? as_picture(R, picture) : R, how);
+    if (method.from_score) R = R * at::where(score.lt(0), -1.0, 1.0).to(R.dtype()).reshape(first_axis(R));
+    out.maps = collapsed(layer == graph.inputs[0].name ? as_picture(R, picture) : R, method.collapse);
     return out;
   }
 
   at::Tensor scores_of(const at::Tensor& images) const {
     const at::NoGradGuard no_grad;
-    const RunResult run = cam ? back->run(front->run({&images, 1}).outputs) : whole->run({&images, 1});
+    const RunResult run = method.cam ? back->run(front->run({&images, 1}).outputs) : whole->run({&images, 1});
     return score_rows(run.outputs.at(0));
   }
 
@@ -265,8 +212,8 @@ struct Attributor::State {
   // `rows` only where takes_rows.
   Attribution explain(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes,
                       const std::vector<int64_t>& picture) const {
-    if (cam) return explain_by_cam(images, rows, classes);
-    if (walks(options.method)) return explain_by_walk(images, classes, picture);
+    if (method.cam) return explain_by_cam(images, rows, classes);
+    if (method.rule != nullptr) return explain_by_walk(images, classes, picture);
     const at::Tensor x = rows.defined() ? images.index_select(0, rows) : images;
     return explain_by_gradient(images, x, rows, classes, picture);
   }
@@ -320,8 +267,8 @@ struct Attributor::State {
   }
 
   AttributionOptions options;
+  const AttributionMethod& method;
   Graph graph;
-  std::optional<CamKind> cam;
   std::string layer;
   std::vector<std::string> walked;  // values that a walk to the layer needs
   int64_t fixed_batch = 0;          // that the graph runs on; 0: any number

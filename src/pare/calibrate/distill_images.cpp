@@ -106,7 +106,7 @@ bool is_classifier(const Graph& graph, const at::Tensor& images) {
 
 }  // namespace
 
-DistilledImages distill_images(const Graph& graph, const DistillOptions& options) {
+DistilledImages distill_images(const Graph& graph, const ImageDistillOptions& options) {
   DistilledImages result;
   NoiseOptions start = options.start;
   start.count = options.count;

@@ -26,7 +26,7 @@
 
 namespace pare {
 
-struct DistillOptions {
+struct ImageDistillOptions {
   int64_t count = 64;   // images
   int64_t batch = 64;   // distilled together
   int64_t steps = 150;  // of Adam
@@ -42,6 +42,6 @@ struct DistilledImages {
   std::string source;              // what they were distilled from; empty: nothing, the inputs are the noise itself
 };
 
-DistilledImages distill_images(const Graph& graph, const DistillOptions& options);
+DistilledImages distill_images(const Graph& graph, const ImageDistillOptions& options);
 
 }  // namespace pare

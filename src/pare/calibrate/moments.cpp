@@ -164,7 +164,7 @@ std::vector<at::Tensor> own_part(const std::vector<at::Tensor>& inputs, const Pr
   if (ranks.alone() || inputs.empty()) return inputs;
   const int64_t count = inputs[0].size(0);
   if (count < ranks.size())
-    throw Error(ErrorKind::usage, "--samples", "{} images are too few for {} ranks", count, ranks.size());
+    throw Error(ErrorKind::usage, OptionName{"samples"}, "{} images are too few for {} ranks", count, ranks.size());
   const auto begin_of = [&](int64_t rank) { return count * rank / ranks.size(); };
   std::vector<at::Tensor> own;
   own.reserve(inputs.size());

@@ -95,7 +95,7 @@ void check_writable(const fs::path& path, bool force) {
     throw Error(ErrorKind::file, path.string(), "the directory {} is not writable", directory.string());
   if (fs::is_directory(path, ignored)) throw Error(ErrorKind::usage, path.string(), "is a directory, expected a file");
   if (!force && fs::exists(path, ignored))
-    throw Error(ErrorKind::usage, path.string(), "exists already; --force overwrites it");
+    throw Error(ErrorKind::usage, path.string(), "exists already; `force` overwrites it");
 }
 
 void make_directory(const fs::path& path) {

@@ -39,7 +39,8 @@ std::string condition_text(const Condition& condition) {
   for (const auto& value : condition.values)
     (value.starts_with('!') ? others : wanted).push_back(value.substr(value.starts_with('!') ? 1 : 0));
   // The network itself is an argument of most commands, not an option.
-  std::string text = condition.option == "model" || condition.option == "models" ? "MODEL" : "--" + condition.option;
+  std::string text =
+      condition.option == "model" || condition.option == "models" ? "MODEL" : std::string(OptionName{condition.option});
   if (!wanted.empty()) text += fmt::format(" {}", fmt::join(wanted, ", "));
   if (!others.empty()) text += fmt::format(" other than {}", fmt::join(others, ", "));
   return (condition.holds ? "with " : "without ") + text;
@@ -69,7 +70,7 @@ std::string ScopeReader::why_unused(const std::string& name, const nlohmann::jso
 void check_scopes(const ScopeReader& asked, const nlohmann::json& usual, const std::vector<std::string>& names) {
   for (const auto& name : names)
     if (const std::string why = asked.why_unused(name, usual); !why.empty())
-      throw Error(ErrorKind::usage, "--" + name, "has a meaning {}", why);
+      throw Error(ErrorKind::usage, OptionName{name}, "has a meaning {}", why);
 }
 
 void check_scopes(const std::function<void(OptionVisitor&)>& asked, const std::function<void(OptionVisitor&)>& usual) {

@@ -15,14 +15,14 @@ class ScopeReader : public JsonWriter {
   void only(const std::vector<std::string>& names, const OptionScope& scope) override;
 
   const std::map<std::string, std::vector<OptionScope>>& scopes() const { return scopes_; }
-  // "only with --compensate nnls"; empty where the option has a meaning. `usual`: the defaults of all options.
+  // "only with `compensate` nnls"; empty where the option has a meaning. `usual`: the defaults of all options.
   std::string why_unused(const std::string& name, const nlohmann::json& usual) const;
 
  private:
   std::map<std::string, std::vector<OptionScope>> scopes_;
 };
 
-// "only with --compensate nnls or --criterion subset".
+// "only with `compensate` nnls or `criterion` subset".
 std::string scope_text(const OptionScope& scope);
 
 // Error{usage} for the first of `names` that has no meaning beside the others' values.

@@ -24,6 +24,13 @@ JsonWriter::~JsonWriter() = default;
 void JsonWriter::field(const std::string& name, bool& value, const std::string& /*help*/) { (*json_)[name] = value; }
 void JsonWriter::field(const std::string& name, int64_t& value, const std::string& /*help*/) { (*json_)[name] = value; }
 void JsonWriter::field(const std::string& name, double& value, const std::string& /*help*/) { (*json_)[name] = value; }
+void JsonWriter::field(const std::string& name, std::optional<double>& value, const std::string& /*help*/) {
+  (*json_)[name] = value ? nlohmann::json(*value) : nlohmann::json();
+}
+void JsonWriter::field(const std::string& name, const NamedValue& value, const std::string& /*help*/,
+                       const Choices& /*choices*/) {
+  (*json_)[name] = value.get();
+}
 void JsonWriter::field(const std::string& name, std::string& value, const std::string& /*help*/,
                        const Choices& /*choices*/) {
   (*json_)[name] = value;
@@ -66,6 +73,13 @@ bool take(const nlohmann::json& found, int64_t& value) {
 bool take(const nlohmann::json& found, double& value) {
   if (!found.is_number() || !std::isfinite(found.get<double>())) return false;
   value = found.get<double>();
+  return true;
+}
+
+bool take(const nlohmann::json& found, std::optional<double>& value) {
+  double number = 0;
+  if (!found.is_null() && !take(found, number)) return false;
+  value = found.is_null() ? std::nullopt : std::optional(number);
   return true;
 }
 
@@ -123,7 +137,7 @@ void JsonReader::read(const std::string& name, T& value, const char* expected, c
   const nlohmann::json found = std::is_same_v<T, std::vector<std::string>> ? divided(*entry) : *entry;
   if (!take(found, value))
     throw Error(ErrorKind::usage, source_, "{}: expected {}, found {}", name, expected, json_text(*entry));
-  // What an option is without being given is no choice, but --print-config prints it.
+  // What an option is without being given is no choice, but `print-config` prints it.
   if (choices.empty() || value == before) return;
   for (const auto& text : texts(value))
     if (std::find(choices.begin(), choices.end(), text) == choices.end())
@@ -139,6 +153,15 @@ void JsonReader::field(const std::string& name, int64_t& value, const std::strin
 }
 void JsonReader::field(const std::string& name, double& value, const std::string& /*help*/) {
   read(name, value, "a finite number");
+}
+void JsonReader::field(const std::string& name, std::optional<double>& value, const std::string& /*help*/) {
+  read(name, value, "a finite number");
+}
+void JsonReader::field(const std::string& name, const NamedValue& value, const std::string& /*help*/,
+                       const Choices& choices) {
+  std::string text = value.get();
+  read(name, text, "a text in quotes", choices);
+  value.set(text);
 }
 void JsonReader::field(const std::string& name, std::string& value, const std::string& /*help*/,
                        const Choices& choices) {
@@ -179,7 +202,8 @@ std::vector<std::string> described_names(const std::function<void(OptionVisitor&
 
 std::string to_toml(const nlohmann::json& object) {
   std::string text;
-  for (const auto& [key, value] : object.items()) text += key + " = " + json_text(value) + "\n";
+  for (const auto& [key, value] : object.items())
+    if (!value.is_null()) text += key + " = " + json_text(value) + "\n";  // TOML has no word for nothing
   return text;
 }
 

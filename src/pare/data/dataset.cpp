@@ -147,8 +147,9 @@ void fill_channels(std::vector<double>& values, int64_t channels, const char* wh
 }  // namespace
 
 void check_dataset(Dataset& dataset) {
-  if (dataset.images.dim() != 4 || dataset.images.scalar_type() != at::kByte)
-    throw Error(ErrorKind::shape, dataset.name, "images of {} {}, expected uint8 [N, C, H, W]",
+  const auto type = dataset.images.scalar_type();
+  if (dataset.images.dim() != 4 || (type != at::kByte && type != at::kFloat))
+    throw Error(ErrorKind::shape, dataset.name, "images of {} {}, expected uint8 or float [N, C, H, W]",
                 c10::toString(dataset.images.scalar_type()), fmt::join(dataset.images.sizes(), "x"));
   const bool single = dataset.labels.dim() == 1 && dataset.labels.scalar_type() == at::kLong;
   const bool multi = dataset.labels.dim() == 2 && dataset.labels.scalar_type() == at::kByte;

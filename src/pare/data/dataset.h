@@ -29,7 +29,7 @@ namespace pare {
 
 struct Dataset {
   std::string name;
-  at::Tensor images;  // uint8 [N, C, H, W]
+  at::Tensor images;  // uint8 [N, C, H, W]; or float32, as a network sees them: these are not normalised again
   at::Tensor labels;  // int64 [N], each in [0, K) for K classes; or multi-label: uint8 [N, K], 1 = present
   at::Tensor masks;   // uint8 [N, H, W]: 0 = background, class + 1, 255 = void; undefined without masks
   std::vector<std::string> classes;  // their names

@@ -34,6 +34,9 @@ struct Loader::State {
     if (options.parts < 1 || options.part < 0 || options.part >= options.parts)
       throw Error(ErrorKind::usage, "part", "{} of {} parts is none", options.part, options.parts);
     if (options.prefetch < 1) throw Error(ErrorKind::usage, "prefetch", "{} is not positive", options.prefetch);
+    if (dataset.images.scalar_type() != at::kByte && (options.augment.any() || options.transform))
+      throw Error(ErrorKind::usage, OptionName{"augment"}, "{} are no pictures but numbers: they stay as they are",
+                  dataset.name);
     if (options.threads < 0) throw Error(ErrorKind::usage, "threads", "{} is negative", options.threads);
     const int64_t size = dataset.size();
     batches = options.drop_last ? size / options.batch : (size + options.batch - 1) / options.batch;
@@ -112,19 +115,23 @@ struct Loader::State {
     const int64_t count = shared ? whole * (options.part + 1) / options.parts - skipped : whole;
     const int64_t image = dataset.images.numel() / dataset.size();
     const at::IntArrayRef sizes = dataset.images.sizes();
-    auto bytes = at::empty({count, sizes[1], sizes[2], sizes[3]}, at::kByte);
     auto chosen = at::empty({count}, at::kLong);
-    const auto* from = dataset.images.data_ptr<uint8_t>();
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = batch_order ? (*batch_order)[static_cast<size_t>(begin + i)] : begin + i;
-      std::memcpy(bytes.data_ptr<uint8_t>() + i * image, from + at * image, static_cast<size_t>(image));
-      chosen.data_ptr<int64_t>()[i] = at;
-    }
+    for (int64_t i = 0; i < count; ++i)
+      chosen.data_ptr<int64_t>()[i] = batch_order ? (*batch_order)[static_cast<size_t>(begin + i)] : begin + i;
     Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index, .whole = whole};
     batch.of = dataset.size();
     if (!options.augment.any() && !options.transform) batch.samples = chosen;
     batch.share = static_cast<double>(count) / static_cast<double>(shared ? whole : whole * options.parts);
     if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
+    if (dataset.images.scalar_type() != at::kByte) {
+      batch.images = dataset.images.index_select(0, chosen);
+      return batch;
+    }
+    auto bytes = at::empty({count, sizes[1], sizes[2], sizes[3]}, at::kByte);
+    const auto* from = dataset.images.data_ptr<uint8_t>();
+    for (int64_t i = 0; i < count; ++i)
+      std::memcpy(bytes.data_ptr<uint8_t>() + i * image, from + chosen.data_ptr<int64_t>()[i] * image,
+                  static_cast<size_t>(image));
     Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
     if (options.augment.any()) bytes = augmented_part({first, whole, skipped, count}, bytes, batch_order, random);
     if (options.transform) bytes = transformed(bytes, random);

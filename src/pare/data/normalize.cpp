@@ -39,10 +39,12 @@ void normalize_bytes(const at::Tensor& bytes, const std::vector<double>& mean, c
 Batch make_batch(const Dataset& dataset, int64_t begin, int64_t end) {
   if (begin < 0 || begin > end || end > dataset.size())
     throw Error(ErrorKind::usage, dataset.name, "images {} to {} of {}", begin, end, dataset.size());
-  const auto bytes = dataset.images.slice(0, begin, end).contiguous();
-  Batch batch{.images = at::empty(bytes.sizes(), at::kFloat), .labels = dataset.labels.slice(0, begin, end).clone()};
+  const auto stored = dataset.images.slice(0, begin, end).contiguous();
+  Batch batch{.images = stored, .labels = dataset.labels.slice(0, begin, end).clone()};
   if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
-  normalize_bytes(bytes, dataset.mean, dataset.std, batch.images);
+  if (stored.scalar_type() != at::kByte) return batch;
+  batch.images = at::empty(stored.sizes(), at::kFloat);
+  normalize_bytes(stored, dataset.mean, dataset.std, batch.images);
   return batch;
 }
 

@@ -73,7 +73,8 @@ std::string to_string(ImageFit fit) {
 ImageFit image_fit_of(const std::string& name) {
   for (const auto& entry : kFits)
     if (name == entry.name) return entry.fit;
-  throw Error(ErrorKind::usage, "--preprocess", "'{}' is not one of {}", name, fmt::join(image_fit_names(), ", "));
+  throw Error(ErrorKind::usage, OptionName{"preprocess"}, "'{}' is not one of {}", name,
+              fmt::join(image_fit_names(), ", "));
 }
 
 ImageFit usual_fit(int64_t channels, int64_t height, int64_t width) {

@@ -27,6 +27,13 @@ std::unique_ptr<ProcessGroup> join(const RankPlace& place) {
   return join_by_gloo(place);
 }
 
+std::unique_ptr<ProcessGroup> join_ranks() { return join(place_from_environment()); }
+
+Observer& unobserved() {
+  static Observer nobody;
+  return nobody;
+}
+
 ProcessGroup& alone() {
   static Alone group;
   return group;

@@ -8,14 +8,15 @@ namespace pare {
 
 at::Tensor attention_map(const at::Tensor& A) {
   if (A.dim() != 4 || A.size(2) * A.size(3) < 2)
-    throw Error(ErrorKind::shape, "--match", "a layer of {} has no spatial extent", fmt::join(A.sizes(), "x"));
+    throw Error(ErrorKind::shape, OptionName{"match"}, "a layer of {} has no spatial extent",
+                fmt::join(A.sizes(), "x"));
   return A.square().mean(1);
 }
 
 at::Tensor map_distance(const at::Tensor& teacher, const at::Tensor& student) {
   if (teacher.sizes() != student.sizes())
-    throw Error(ErrorKind::shape, "--match",
-                "the teacher's maps are of {}, the student's of {}; --match-layers chooses layers of one size",
+    throw Error(ErrorKind::shape, OptionName{"match"},
+                "the teacher's maps are of {}, the student's of {}; `match-layers` chooses layers of one size",
                 fmt::join(teacher.sizes().slice(1), "x"), fmt::join(student.sizes().slice(1), "x"));
   const auto unit = [](const at::Tensor& map) {
     const at::Tensor v = map.flatten(1);

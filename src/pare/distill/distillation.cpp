@@ -17,7 +17,7 @@ void DistillationOptions::describe(OptionVisitor& options) {
   Choices names = {"none"};
   for (const auto& method : match_methods()) names.emplace_back(method.name);
   options.field("match", match, "make the student look where the teacher looks, by these maps", names);
-  options.field("match-weight", match_weight, "weight of the matching (below 0: at 1000, at-grad 1, others 100)");
+  options.field("match-weight", match_weight, "weight of the matching (default: at 1000, at-grad 1, others 100)");
   options.field("drop", drop, "part of the teacher's channels left out of each batch's maps");
   options.field("match-layers", match_layers, "NAME or STUDENT=TEACHER: layers to match (default: the last spatial)");
   options.only({"temperature"}, {without("alpha", {"0.0"})});
@@ -27,17 +27,18 @@ void DistillationOptions::describe(OptionVisitor& options) {
 }
 
 void DistillationOptions::check() const {
-  if (!(alpha >= 0 && alpha <= 1)) throw Error(ErrorKind::usage, "--alpha", "expected 0 to 1, found {}", alpha);
+  if (!(alpha >= 0 && alpha <= 1))
+    throw Error(ErrorKind::usage, OptionName{"alpha"}, "expected 0 to 1, found {}", alpha);
   if (!(temperature > 0 && std::isfinite(temperature)))
-    throw Error(ErrorKind::usage, "--temperature", "expected a positive number, found {}", temperature);
-  if (!(drop >= 0 && drop <= 1)) throw Error(ErrorKind::usage, "--drop", "expected 0 to 1, found {}", drop);
-  if (!std::isfinite(match_weight))
-    throw Error(ErrorKind::usage, "--match-weight", "expected a number, found {}", match_weight);
+    throw Error(ErrorKind::usage, OptionName{"temperature"}, "expected a positive number, found {}", temperature);
+  if (!(drop >= 0 && drop <= 1)) throw Error(ErrorKind::usage, OptionName{"drop"}, "expected 0 to 1, found {}", drop);
+  if (match_weight && !(*match_weight >= 0 && std::isfinite(*match_weight)))
+    throw Error(ErrorKind::usage, OptionName{"match-weight"}, "expected 0 or more, found {}", *match_weight);
   if (find_match_method(match) == nullptr && !match_layers.empty())
-    throw Error(ErrorKind::usage, "--match-layers", "needs --match");
-  if (match == "none" && match_weight >= 0) throw Error(ErrorKind::usage, "--match-weight", "needs --match");
+    throw Error(ErrorKind::usage, OptionName{"match-layers"}, "needs `match`");
+  if (match == "none" && match_weight) throw Error(ErrorKind::usage, OptionName{"match-weight"}, "needs `match`");
   if (match != "sswa" && drop != DistillationOptions{}.drop)
-    throw Error(ErrorKind::usage, "--drop", "belongs to --match sswa");
+    throw Error(ErrorKind::usage, OptionName{"drop"}, "belongs to `match` sswa");
 }
 
 namespace {
@@ -60,7 +61,7 @@ Distillation::Distillation(const Graph& teacher, const Graph& student, const Dis
                                  : matched_layers(teacher, student, *method_, options.match_layers)),
       teacher_(explained_graph(teacher, teacher_values(layers_)), teacher_values(layers_),
                method_ == nullptr ? MatchMethod::Gradients::none : method_->gradients) {
-  if (method_ != nullptr) weight_ = options.match_weight >= 0 ? options.match_weight : method_->weight;
+  if (method_ != nullptr) weight_ = options.match_weight.value_or(method_->weight);
 }
 
 std::vector<std::string> Distillation::taps() const {

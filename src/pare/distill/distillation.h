@@ -11,24 +11,12 @@
 #include <vector>
 
 #include "pare/core/options.h"
+#include "pare/distill.h"  // IWYU pragma: export
 #include "pare/distill/match.h"
 #include "pare/distill/teacher.h"
 #include "pare/train/method.h"
 
 namespace pare {
-
-struct DistillationOptions {
-  double alpha = 0.9;
-  double temperature = 4;
-  std::string match = "none";
-  double match_weight = -1;               // β; below zero: the method's own
-  double drop = 0.3;                      // ρ of sswa
-  std::vector<std::string> match_layers;  // as matched_layers() takes them
-
-  void describe(OptionVisitor& options);
-  void check() const;  // Error{usage}
-  bool any() const { return alpha > 0 || match != "none"; }
-};
 
 class Distillation : public Objective {
  public:

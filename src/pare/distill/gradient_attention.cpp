@@ -10,7 +10,7 @@
 namespace pare {
 
 at::Tensor loss_gradient(const Observation& of, const at::Tensor& labels, bool differentiable) {
-  const at::Tensor L = classification_loss(with_gradient(of.scores, "--match"), labels) * of.scores.size(0);
+  const at::Tensor L = classification_loss(with_gradient(of.scores, OptionName{"match"}), labels) * of.scores.size(0);
   return torch::autograd::grad({L}, {of.input}, {}, /*retain_graph=*/true, differentiable)[0];
 }
 
@@ -18,7 +18,7 @@ at::Tensor match_loss_gradients(const Matched& matched) {
   const at::Tensor J_T = loss_gradient(matched.teacher, matched.labels, /*differentiable=*/false);
   const at::Tensor J_S = loss_gradient(matched.student, matched.labels, /*differentiable=*/true);
   if (J_T.numel() != J_S.numel())
-    throw Error(ErrorKind::shape, "--match", "teacher and student take images of {} and {}",
+    throw Error(ErrorKind::shape, OptionName{"match"}, "teacher and student take images of {} and {}",
                 fmt::join(J_T.sizes(), "x"), fmt::join(J_S.sizes(), "x"));
   return 0.5 * (J_S.flatten(1) - J_T.flatten(1)).norm(2, 1).mean();
 }

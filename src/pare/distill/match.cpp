@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
 
 #include "pare/attribute/explained.h"
@@ -12,10 +13,13 @@
 
 namespace pare {
 
-const std::vector<MatchMethod>& match_methods() {
+namespace {
+
+// A deque: methods stay where they are when one is added.
+std::deque<MatchMethod>& method_list() {
   using Layers = MatchMethod::Layers;
   using Gradients = MatchMethod::Gradients;
-  static const std::vector<MatchMethod> list = {
+  static std::deque<MatchMethod> list = {
       {"at", 1000, Layers::stages, Gradients::none, match_attention},
       {"at-grad", 1, Layers::none, Gradients::input, match_loss_gradients},
       {"ewa", 100, Layers::last, Gradients::none, match_attention},
@@ -25,14 +29,26 @@ const std::vector<MatchMethod>& match_methods() {
   return list;
 }
 
+}  // namespace
+
+const std::deque<MatchMethod>& match_methods() { return method_list(); }
+
+void add_match_method(MatchMethod method) {
+  const auto taken = [&](const MatchMethod& known) { return known.name == method.name; };
+  if (method.name == "none" || std::ranges::any_of(method_list(), taken))
+    throw Error(ErrorKind::usage, method.name, "there is a matching of this name");
+  if (!method.penalty) throw Error(ErrorKind::usage, method.name, "has no penalty");
+  method_list().push_back(std::move(method));
+}
+
 const MatchMethod* find_match_method(const std::string& name) {
   if (name == "none") return nullptr;
-  std::vector<std::string_view> names = {"none"};
+  std::vector<std::string> names = {"none"};
   for (const auto& method : match_methods()) {
     if (method.name == name) return &method;
     names.push_back(method.name);
   }
-  throw Error(ErrorKind::usage, "--match", "'{}' is not one of {}", name, fmt::join(names, ", "));
+  throw Error(ErrorKind::usage, OptionName{"match"}, "'{}' is not one of {}", name, fmt::join(names, ", "));
 }
 
 namespace {
@@ -56,7 +72,7 @@ std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student
                                       const std::vector<std::string>& wanted) {
   std::vector<LayerPair> pairs;
   if (method.layers == MatchMethod::Layers::none) {
-    if (!wanted.empty()) throw Error(ErrorKind::usage, "--match-layers", "{} matches the input", method.name);
+    if (!wanted.empty()) throw Error(ErrorKind::usage, OptionName{"match-layers"}, "{} matches the input", method.name);
     return pairs;
   }
   for (const auto& entry : wanted) {

@@ -11,40 +11,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "pare/core/graph.h"
+#include "pare/distill.h"  // IWYU pragma: export
 
 namespace pare {
 
-// What a network did with a batch.
-struct Observation {
-  at::Tensor input;
-  at::Tensor scores;               // [N, K]
-  std::vector<at::Tensor> layers;  // the matched ones, [N, C, h, w]
-};
-
-struct Matched {
-  const Observation& teacher;
-  const Observation& student;
-  const at::Tensor& labels;  // as a batch has them
-  double drop = 0;           // ρ of sswa
-};
-
-struct MatchMethod {
-  enum class Layers { none, last, stages };  // matched unless others are asked for
-  enum class Gradients { none, layers, input };
-
-  std::string_view name;
-  double weight = 0;  // β unless another is asked for
-  Layers layers = Layers::last;
-  Gradients gradients = Gradients::none;  // with respect to what it needs the teacher's
-  at::Tensor (*penalty)(const Matched&) = nullptr;
-};
-
-// Without "none", which matches nothing.
-const std::vector<MatchMethod>& match_methods();
 // Error{usage} for an unknown name; nullptr for "none".
 const MatchMethod* find_match_method(const std::string& name);
 

@@ -13,11 +13,12 @@
 namespace pare {
 
 std::vector<at::Tensor> score_gradients(const Observation& of, const at::Tensor& classes, bool differentiable) {
-  const at::Tensor z = class_scores(with_gradient(of.scores, "--match"), classes).sum();
+  const at::Tensor z = class_scores(with_gradient(of.scores, OptionName{"match"}), classes).sum();
   auto gradients = torch::autograd::grad({z}, of.layers, {}, /*retain_graph=*/true, differentiable,
                                          /*allow_unused=*/true);
   for (const auto& g : gradients)
-    if (!g.defined()) throw Error(ErrorKind::usage, "--match-layers", "the scores do not depend on a matched layer");
+    if (!g.defined())
+      throw Error(ErrorKind::usage, OptionName{"match-layers"}, "the scores do not depend on a matched layer");
   return gradients;
 }
 
@@ -32,7 +33,7 @@ namespace {
 
 at::Tensor sensitivity_distance(const Matched& matched, double rho) {
   if (matched.teacher.scores.size(1) != matched.student.scores.size(1))
-    throw Error(ErrorKind::shape, "--match", "the teacher has {} classes, the student {}",
+    throw Error(ErrorKind::shape, OptionName{"match"}, "the teacher has {} classes, the student {}",
                 matched.teacher.scores.size(1), matched.student.scores.size(1));
   const at::Tensor c = top_classes(matched.teacher.scores.detach());
   const auto g_T = score_gradients(matched.teacher, c, /*differentiable=*/false);

@@ -19,7 +19,8 @@ std::string first_made(const Graph& graph, const std::vector<std::string>& layer
   for (const auto& node : graph.nodes)
     for (const auto& output : node.outputs)
       if (std::find(layers.begin(), layers.end(), output) != layers.end()) return output;
-  throw Error(ErrorKind::usage, "--match-layers", "no layer of the teacher makes {}", fmt::join(layers, ", "));
+  throw Error(ErrorKind::usage, OptionName{"match-layers"}, "no layer of the teacher makes {}",
+              fmt::join(layers, ", "));
 }
 
 }  // namespace

@@ -166,13 +166,13 @@ std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_
   std::vector<at::Tensor> inputs;
   for (const auto& input : graph.inputs) {
     if (!input.dims)
-      throw Error(ErrorKind::usage, input.name, "its rank is not known: say --input-shape {}=1x3x224x224 or what it is",
+      throw Error(ErrorKind::usage, input.name, "its rank is not known: say `input-shape` {}=1x3x224x224 or what it is",
                   input.name);
     TensorType type{input.dtype, {}};
     Shape& dims = type.dims;
     for (const auto& dim : *input.dims) {
       if (!dim.fixed() && !dims.empty())
-        throw Error(ErrorKind::usage, input.name, "extent {} of it is open: say --input-shape {}={}", dims.size(),
+        throw Error(ErrorKind::usage, input.name, "extent {} of it is open: say `input-shape` {}={}", dims.size(),
                     input.name, open_shape_text(*input.dims));
       dims.push_back(dim.fixed() ? dim.size : batch);
     }

@@ -11,14 +11,15 @@ namespace pare {
 std::vector<double> mixing_shares(const std::vector<double>& weights, size_t count) {
   if (weights.empty()) return std::vector<double>(count, 1.0 / static_cast<double>(count));
   if (weights.size() != count)
-    throw Error(ErrorKind::usage, "--weights", "expected one for each of {} models, found {}", count, weights.size());
+    throw Error(ErrorKind::usage, OptionName{"weights"}, "expected one for each of {} models, found {}", count,
+                weights.size());
   double sum = 0;
   for (const double weight : weights) {
     if (!std::isfinite(weight) || weight < 0)
-      throw Error(ErrorKind::usage, "--weights", "expected numbers that are not negative, found {}", weight);
+      throw Error(ErrorKind::usage, OptionName{"weights"}, "expected numbers that are not negative, found {}", weight);
     sum += weight;
   }
-  if (sum <= 0) throw Error(ErrorKind::usage, "--weights", "at least one must be positive");
+  if (sum <= 0) throw Error(ErrorKind::usage, OptionName{"weights"}, "at least one must be positive");
   std::vector<double> shares;
   shares.reserve(weights.size());
   for (const double weight : weights) shares.push_back(weight / sum);

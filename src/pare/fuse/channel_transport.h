@@ -12,11 +12,10 @@
 
 #include <vector>
 
+#include "pare/fuse.h"
 #include "pare/fuse/network.h"
 
 namespace pare {
-
-enum class ColumnScaling { published, preserving };
 
 struct ClassMap {
   at::Tensor plan;                   // T, double [source, target]; undefined: not known yet

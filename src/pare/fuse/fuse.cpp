@@ -12,6 +12,7 @@
 #include "pare/calibrate/noise.h"
 #include "pare/calibrate/stretch.h"
 #include "pare/core/error.h"
+#include "pare/core/options.h"
 #include "pare/fuse/average.h"
 #include "pare/fuse/repair.h"
 #include "pare/fuse/weight_matching.h"
@@ -30,14 +31,12 @@ TransportFusionOptions transport_options(const FuseOptions& options) {
   else if (options.method == "average")
     result.rule = PlanRule::identity;
   else
-    result.rule = options.solver == "sinkhorn" ? PlanRule::sinkhorn : PlanRule::exact;
-  result.centred = options.ground == "correlation";
-  result.unit_rows = options.ground == "unit" || result.centred;
-  result.ground = result.unit_rows ? GroundCost::euclidean : parse_ground_cost(options.ground);
-  result.importance = options.importance == "l1"   ? NeuronMass::l1
-                      : options.importance == "l2" ? NeuronMass::l2
-                                                   : NeuronMass::uniform;
-  result.scaling = options.scaling == "published" ? ColumnScaling::published : ColumnScaling::preserving;
+    result.rule = options.solver == TransportSolver::sinkhorn ? PlanRule::sinkhorn : PlanRule::exact;
+  result.centred = options.ground == NeuronDistance::correlation;
+  result.unit_rows = options.ground == NeuronDistance::unit || result.centred;
+  result.ground = result.unit_rows ? GroundCost::euclidean : parse_ground_cost(std::string(name_of(options.ground)));
+  result.importance = options.importance;
+  result.scaling = options.scaling;
   result.regularization = options.regularization;
   return result;
 }
@@ -95,14 +94,15 @@ std::vector<Alignment> align_to_barycentre(const std::vector<Network>& networks,
 }
 
 std::vector<Alignment> align_all(const std::vector<Network>& networks, size_t reference, const FuseOptions& options,
-                                 const std::vector<double>& shares, const std::vector<at::Tensor>& samples) {
+                                 const std::vector<double>& shares, const std::vector<at::Tensor>& samples,
+                                 ProcessGroup& ranks) {
   const TransportFusionOptions transport = transport_options(options);
   const Network& target = networks[reference];
   if (options.method == "barycentre") return align_to_barycentre(networks, target, shares, transport);
   std::vector<std::unique_ptr<ActivationPoints>> activations(networks.size());
-  if (options.align == "activations")
+  if (options.align == AlignBy::activations)
     for (size_t k = 0; k < networks.size(); ++k)
-      activations[k] = std::make_unique<ActivationPoints>(networks[k], samples, *options.ranks);
+      activations[k] = std::make_unique<ActivationPoints>(networks[k], samples, ranks);
   const WeightMatchingOptions matching{.scaling = transport.scaling, .seed = options.seed};
   std::vector<Alignment> result;
   for (size_t k = 0; k < networks.size(); ++k) {
@@ -134,26 +134,22 @@ std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& optio
   return noise_inputs(graph, {.kind = kind, .count = options.inputs, .window = 7, .seed = options.seed});
 }
 
-void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples) {
-  const Parents parents{result.aligned, result.shares, *options.ranks};
-  if (options.repair == "rescale")
+void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples,
+            ProcessGroup& ranks) {
+  const Parents parents{result.aligned, result.shares, ranks};
+  if (options.repair == FusionRepair::rescale)
     result.fused = samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples);
-  if (options.repair != "regression") return;
+  if (options.repair != FusionRepair::regression) return;
   result.on_noise = samples.empty();
   // Each rank mixes its own samples, to its part of the inputs.
-  const int64_t part = std::max<int64_t>(1, options.inputs / options.ranks->size());
-  const auto inputs = result.on_noise ? own_part(made_inputs(result.fused, options), *options.ranks)
+  const int64_t part = std::max<int64_t>(1, options.inputs / ranks.size());
+  const auto inputs = result.on_noise ? own_part(made_inputs(result.fused, options), ranks)
                                       : stretch_samples(samples, {.count = part, .seed = options.seed});
   // Without batch norms a convolution fitted to noise is worse than before on images; its statistics alone are better.
   if (result.on_noise && has_plain_convolutions(result.fused))
     result.fused = rescale(result.fused, parents, inputs);
   else
     result.fused = regress(result.fused, parents, inputs, options.rho > 0 ? options.rho : result.on_noise ? 0.1 : 0.03);
-}
-
-void check_choice(const std::string& option, const std::string& value, const Choices& choices) {
-  if (std::find(choices.begin(), choices.end(), value) == choices.end())
-    throw Error(ErrorKind::usage, option, "'{}' is none of {}", value, fmt::join(choices, ", "));
 }
 
 // Which of the options about the alignment a method looks at.
@@ -171,12 +167,6 @@ const std::vector<Method> kMethodList = {
     {"barycentre", {"ground", "scaling"}},
 };
 
-Choices method_names() {
-  Choices names;
-  for (const Method& method : kMethodList) names.push_back(method.name);
-  return names;
-}
-
 // The methods that look at an option.
 Choices methods_with(const std::string& option) {
   Choices names;
@@ -184,14 +174,6 @@ Choices methods_with(const std::string& option) {
     if (method.options.contains(option)) names.push_back(method.name);
   return names;
 }
-
-const Choices kMethods = method_names();
-const Choices kAlignments = {"weights", "activations"};
-const Choices kSolvers = {"emd", "sinkhorn"};
-const Choices kGrounds = {"unit", "correlation", "euclidean", "squared", "cosine"};
-const Choices kImportances = {"uniform", "l1", "l2"};
-const Choices kScalings = {"preserving", "published"};
-const Choices kRepairs = {"none", "rescale", "regression"};
 
 nlohmann::json as_json(FuseOptions options) {
   JsonWriter writer;
@@ -205,55 +187,60 @@ void check_used(const FuseOptions& options) {
   std::set<std::string> used = method->options;
   used.insert({"method", "repair", "reference"});
   std::map<std::string, std::string> unused_because;
-  if (used.contains("solver") && options.solver == "sinkhorn")
+  if (used.contains("solver") && options.solver == TransportSolver::sinkhorn)
     used.insert("regularization");
   else
-    unused_because["regularization"] = "only --solver sinkhorn of a method that transports looks at it";
-  if (options.repair == "regression") used.insert({"rho", "inputs"});
-  for (const std::string name : {"rho", "inputs"}) unused_because[name] = "only --repair regression looks at it";
+    unused_because["regularization"] = "only `solver` sinkhorn of a method that transports looks at it";
+  if (options.repair == FusionRepair::regression) used.insert({"rho", "inputs"});
+  for (const std::string name : {"rho", "inputs"}) unused_because[name] = "only `repair` regression looks at it";
   const nlohmann::json given = as_json(options);
   const nlohmann::json otherwise = as_json({});
   for (const auto& [name, value] : given.items()) {
     if (used.contains(name) || value == otherwise.at(name)) continue;
     const auto because = unused_because.find(name);
-    throw Error(ErrorKind::usage, "--" + name, "{}",
+    throw Error(ErrorKind::usage, OptionName{name}, "{}",
                 because != unused_because.end() ? because->second
-                                                : fmt::format("--method {} does not look at it", options.method));
+                                                : fmt::format("`method` {} does not look at it", options.method));
   }
-  if (options.method == "barycentre" && options.ground != "unit" && options.ground != "euclidean")
-    throw Error(ErrorKind::usage, "--ground", "--method barycentre takes unit or euclidean, found {}", options.ground);
+  if (options.method == "barycentre" && options.ground != NeuronDistance::unit &&
+      options.ground != NeuronDistance::euclidean)
+    throw Error(ErrorKind::usage, OptionName{"ground"}, "`method` barycentre takes unit or euclidean, found {}",
+                name_of(options.ground));
 }
 
 void check_options(const FuseOptions& options, size_t models, bool has_samples) {
-  check_choice("--method", options.method, kMethods);
-  check_choice("--align", options.align, kAlignments);
-  check_choice("--solver", options.solver, kSolvers);
-  check_choice("--ground", options.ground, kGrounds);
-  check_choice("--importance", options.importance, kImportances);
-  check_choice("--scaling", options.scaling, kScalings);
-  check_choice("--repair", options.repair, kRepairs);
+  if (std::ranges::find(kMethodList, options.method, &Method::name) == kMethodList.end())
+    throw Error(ErrorKind::usage, OptionName{"method"}, "'{}' is none of {}", options.method,
+                fmt::join(fusion_methods(), ", "));
   check_used(options);
   if (models < 2) throw Error(ErrorKind::usage, "models", "fusion needs at least two, found {}", models);
   if (options.reference < 0 || options.reference >= static_cast<int64_t>(models))
-    throw Error(ErrorKind::usage, "--reference", "expected 0 to {}, found {}", models - 1, options.reference);
-  if (options.inputs < 1) throw Error(ErrorKind::usage, "--inputs", "expected at least 1, found {}", options.inputs);
-  if (!(options.rho >= 0)) throw Error(ErrorKind::usage, "--rho", "expected 0 or more, found {}", options.rho);
-  if (options.align == "activations" && !has_samples)
-    throw Error(ErrorKind::usage, "--align", "activations need samples: give --data");
+    throw Error(ErrorKind::usage, OptionName{"reference"}, "expected 0 to {}, found {}", models - 1, options.reference);
+  if (options.inputs < 1)
+    throw Error(ErrorKind::usage, OptionName{"inputs"}, "expected at least 1, found {}", options.inputs);
+  if (!(options.rho >= 0))
+    throw Error(ErrorKind::usage, OptionName{"rho"}, "expected 0 or more, found {}", options.rho);
+  if (options.align == AlignBy::activations && !has_samples)
+    throw Error(ErrorKind::usage, OptionName{"align"}, "activations need samples: give `data`");
 }
 
 }  // namespace
 
+std::vector<std::string> fusion_methods() {
+  std::vector<std::string> names;
+  for (const Method& method : kMethodList) names.push_back(method.name);
+  return names;
+}
+
 void FuseOptions::describe(OptionVisitor& options) {
-  options.field("method", method, "how neurons are matched before they are averaged", kMethods);
-  options.field("align", align, "what neurons are compared by", kAlignments);
-  options.field("solver", solver, "exact transport, or with entropy", kSolvers);
-  options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length", kGrounds);
-  options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights", kImportances);
-  options.field("scaling", scaling, "of outgoing weights where widths differ", kScalings);
+  options.field("method", method, "how neurons are matched before they are averaged", fusion_methods());
+  options.field("align", align, "what neurons are compared by");
+  options.field("solver", solver, "exact transport, or with entropy");
+  options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length");
+  options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights");
+  options.field("scaling", scaling, "of outgoing weights where widths differ");
   options.field("regularization", regularization, "of sinkhorn, relative to the largest distance");
-  options.field("repair", repair, "statistics after averaging: per neuron, or by least squares to the parents",
-                kRepairs);
+  options.field("repair", repair, "statistics after averaging: per neuron, or by least squares to the parents");
   options.field("rho", rho, "ridge of the regression (0: 0.03 on samples, 0.1 on noise)");
   options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
   options.field("reference", reference, "index of the model that the others are aligned to");
@@ -263,8 +250,8 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.only({"rho", "inputs"}, {with("repair", {"regression"})});
 }
 
-FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
-                  const std::vector<at::Tensor>& samples) {
+FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options, const std::vector<at::Tensor>& samples,
+                  ProcessGroup& ranks) {
   const at::NoGradGuard no_grad;
   check_options(options, models.size(), !samples.empty());
   const auto reference = static_cast<size_t>(options.reference);
@@ -277,14 +264,16 @@ FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
   std::vector<Network> networks;
   for (size_t k = 0; k < models.size(); ++k)
     networks.push_back(k == reference ? target : matched_to(target, analyze_network(models[k], use)));
-  result.alignments = align_all(networks, reference, options, result.shares, samples);
+  std::vector<Alignment> alignments = align_all(networks, reference, options, result.shares, samples, ranks);
   for (size_t k = 0; k < models.size(); ++k) {
-    result.aligned.push_back(carried_network(networks[k], target, result.alignments[k].maps));
-    if (all_permutations(result.alignments[k].maps) && options.method != "average")
-      check_equivalent(networks[k].graph, result.aligned[k]);
+    const ClassMaps& maps = alignments[k].maps;
+    result.aligned.push_back(carried_network(networks[k], target, maps));
+    result.alignments.push_back({.classes = std::move(alignments[k].classes)});
+    for (const ClassMap& map : maps) result.alignments.back().plans.push_back(map.plan);
+    if (all_permutations(maps) && options.method != "average") check_equivalent(networks[k].graph, result.aligned[k]);
   }
   result.fused = weighted_average(result.aligned, result.shares, reference);
-  repair(result, options, samples);
+  repair(result, options, samples, ranks);
   return result;
 }
 

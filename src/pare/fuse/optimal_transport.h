@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "pare/fuse.h"
 #include "pare/fuse/blocks.h"
 #include "pare/fuse/points.h"
 #include "pare/transport/ground_cost.h"
@@ -26,7 +27,6 @@
 namespace pare {
 
 enum class PlanRule { exact, sinkhorn, hungarian, greedy, identity };
-enum class NeuronMass { uniform, l1, l2 };
 
 struct TransportFusionOptions {
   PlanRule rule = PlanRule::exact;
@@ -36,18 +36,6 @@ struct TransportFusionOptions {
   NeuronMass importance = NeuronMass::uniform;
   ColumnScaling scaling = ColumnScaling::preserving;
   double regularization = 0.01;  // of sinkhorn, relative to the largest cost
-};
-
-// What became of one class.
-struct ClassAlignment {
-  std::string name;
-  int64_t source = 0;  // channels
-  int64_t target = 0;
-  double cost = 0;   // ⟨T, D⟩
-  double split = 0;  // distance from a permutation: the mass that does not follow its row's largest entry
-  bool fixed = false;
-  std::string reason;     // why it is fixed
-  bool converged = true;  // of sinkhorn
 };
 
 struct Alignment {

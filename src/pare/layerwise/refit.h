@@ -43,7 +43,7 @@ struct RefitOptions {
   SolveOptions solve;
   double own_ridge = 0.1;          // smallest ρ of layers that lost no channel but read something else; 0: those stay
   int64_t places = 196;            // of an image that are looked at, at the most
-  double rows_per_unknown = 200;   // and in all
+  double rows_per_unknown = 1000;  // and in all
   int64_t largest = 4608;          // unknowns of an output up to which a layer is solved
   int64_t checked = 5;             // every so many pieces the ridge is chosen on one; 0: it is not chosen
   bool shortcut = true;            // ask what a shortcut lost of the layer beside it

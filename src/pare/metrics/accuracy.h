@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "pare/evaluate.h"  // IWYU pragma: export
+
 namespace pare {
 
 // How many rows have their label among the k largest logits. k above C means C.
@@ -24,21 +26,5 @@ at::Tensor predicted_classes(const at::Tensor& logits);
 // int64 [classes, classes]: entry (t, p) counts the rows of label t predicted as p. Predictions of -1 are in no entry.
 // Matrices of several batches are added.
 at::Tensor confusion_matrix(const at::Tensor& predictions, const at::Tensor& labels, int64_t classes);
-
-// Sums over batches; merge() joins those of several workers.
-struct ClassificationMetrics {
-  int64_t samples = 0;
-  int64_t top1_correct = 0;
-  int64_t top5_correct = 0;  // top C where there are fewer than 5 classes
-  double loss_sum = 0;
-
-  void add(const at::Tensor& logits, const at::Tensor& labels);
-  void merge(const ClassificationMetrics& other);
-
-  // Fractions and the mean loss; NaN without samples.
-  double top1() const;
-  double top5() const;
-  double loss() const;
-};
 
 }  // namespace pare

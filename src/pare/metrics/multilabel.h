@@ -14,6 +14,8 @@
 #include <span>
 #include <vector>
 
+#include "pare/evaluate.h"  // IWYU pragma: export
+
 namespace pare {
 
 double average_precision(std::span<const double> scores, std::span<const uint8_t> present);
@@ -40,13 +42,6 @@ double multi_label_soft_margin(const at::Tensor& logits, const at::Tensor& label
 
 // All of them for the logits of one model. `threshold` is of the logits; 0.5 is the attribution paper's (a probability
 // of 0.62).
-struct MultiLabelMetrics {
-  double sample_precision = 0;
-  double class_precision = 0;
-  double f1 = 0;
-  double macro_f1 = 0;
-  double loss = 0;
-};
 MultiLabelMetrics multi_label_metrics(const at::Tensor& logits, const at::Tensor& labels, double threshold = 0.5);
 
 }  // namespace pare

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "pare/core/error.h"
 #include "pare/data/loader.h"
 
 namespace pare {
@@ -19,6 +20,51 @@ Samples samples_of(std::vector<at::Tensor> inputs, at::Tensor labels) {
   if (labels.defined())
     samples.labels = [labels = std::move(labels)](int64_t begin, int64_t end) { return labels.slice(0, begin, end); };
   return samples;
+}
+
+Samples next_samples(const SampleStream& stream, int64_t least) {
+  std::vector<std::vector<at::Tensor>> inputs;
+  std::vector<at::Tensor> labels;
+  int64_t count = 0;
+  while (least == 0 || count < least) {
+    const auto batch = stream();
+    if (!batch) break;
+    if (batch->inputs.empty()) throw Error(ErrorKind::shape, "samples", "a batch of the stream has no inputs");
+    inputs.resize(batch->inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].push_back(batch->inputs[i]);
+    if (batch->labels.defined()) labels.push_back(batch->labels);
+    count += batch->inputs[0].size(0);
+  }
+  std::vector<at::Tensor> whole;
+  for (const auto& parts : inputs) whole.push_back(at::cat(parts));
+  return samples_of(std::move(whole), labels.empty() ? at::Tensor() : at::cat(labels));
+}
+
+Samples collect(const SampleStream& stream, int64_t limit) {
+  const Samples all = next_samples(stream, limit);
+  return limit == 0 || all.size <= limit ? all : part_of(all, 0, limit);
+}
+
+Dataset dataset_of(const Samples& samples) {
+  if (!samples.labelled()) throw Error(ErrorKind::usage, "samples", "have no labels to learn from");
+  const auto inputs = samples.inputs(0, samples.size);
+  if (inputs.size() != 1) throw Error(ErrorKind::shape, "samples", "have {} inputs, expected one", inputs.size());
+  at::Tensor images = inputs[0].to(at::kFloat);
+  if (images.dim() == 2) images = images.unsqueeze(2).unsqueeze(3);
+  if (images.dim() == 3) images = images.unsqueeze(1);
+  const at::Tensor labels = samples.labels(0, samples.size);
+  const bool several = labels.dim() == 2;
+  if (labels.numel() == 0) throw Error(ErrorKind::usage, "samples", "there are none");
+  const int64_t classes = several ? labels.size(1) : labels.max().item<int64_t>() + 1;
+  Dataset data{.name = "samples",
+               .images = images.contiguous(),
+               .labels = labels.to(several ? at::kByte : at::kLong).contiguous(),
+               .mean = {0},
+               .std = {1},
+               .split = "train"};
+  for (int64_t c = 0; c < classes; ++c) data.classes.push_back(std::to_string(c));
+  check_dataset(data);
+  return data;
 }
 
 Samples samples_of(const Dataset& data, const Graph& graph) {

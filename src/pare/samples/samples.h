@@ -1,40 +1,22 @@
-// Where inputs come from: a fixed number of samples in a fixed order, read a piece at a time, so that what runs over
-// them needs memory for a piece only. With labels or without.
+// Samples of a data set.
 #pragma once
-
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
-#include <functional>
-#include <vector>
 
 #include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/samples.h"  // IWYU pragma: export
 
 namespace pare {
-
-struct Samples {
-  int64_t size = 0;
-  // Samples [begin, end), one tensor for each input of the graph. May be called from several threads at once.
-  std::function<std::vector<at::Tensor>(int64_t begin, int64_t end)> inputs;
-  // What they are, in the same order: int64 [n] of classes, or uint8 [n, classes] of several labels; empty without
-  // labels.
-  std::function<at::Tensor(int64_t begin, int64_t end)> labels;
-
-  bool labelled() const { return static_cast<bool>(labels); }
-};
-
-// Tensors in memory, one for each input, samples along their first axis.
-Samples samples_of(std::vector<at::Tensor> inputs, at::Tensor labels = {});
 
 // The images of a data set, normalised, as the first input of the graph takes them: flat where it has two axes, in its
 // type.
 Samples samples_of(const Dataset& data, const Graph& graph);
 
-// Samples [begin, end) of others.
-Samples part_of(const Samples& samples, int64_t begin, int64_t end);
+// The next batches of a stream, as many as have `least` samples together (0: all there are).
+Samples next_samples(const SampleStream& stream, int64_t least);
 
-// Each sample, followed by its mirror image, which is as likely. Every input of four axes is turned.
-Samples with_mirrored(const Samples& samples);
+// Labelled samples of one input, in memory, as a data set: what training takes. Their images are floating-point numbers
+// as the network sees them; a sample of one axis is an image of one pixel. Error{usage} without labels, Error{shape}
+// where there are several inputs or they are no images.
+Dataset dataset_of(const Samples& samples);
 
 }  // namespace pare

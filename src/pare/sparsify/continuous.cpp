@@ -20,12 +20,13 @@ std::string logit_name(const std::string& tensor) { return tensor + ".mask_logit
 ContinuousSparsification::ContinuousSparsification(const ContinuousOptions& options, std::vector<std::string> tensors,
                                                    TensorMap start)
     : options_(options), tensors_(std::move(tensors)), start_(std::move(start)) {
-  if (!std::isfinite(options.s_init)) throw Error(ErrorKind::usage, "--s-init", "expected a number");
+  if (!std::isfinite(options.s_init)) throw Error(ErrorKind::usage, OptionName{"s-init"}, "expected a number");
   if (!(options.beta_final >= 1))
-    throw Error(ErrorKind::usage, "--beta-final", "expected at least 1, found {}", options.beta_final);
-  if (!(options.lambda >= 0)) throw Error(ErrorKind::usage, "--lambda", "expected 0 or more, found {}", options.lambda);
+    throw Error(ErrorKind::usage, OptionName{"beta-final"}, "expected at least 1, found {}", options.beta_final);
+  if (!(options.lambda >= 0))
+    throw Error(ErrorKind::usage, OptionName{"lambda"}, "expected 0 or more, found {}", options.lambda);
   if (!(options.mask_rate > 0))
-    throw Error(ErrorKind::usage, "--mask-rate", "expected a positive number, found {}", options.mask_rate);
+    throw Error(ErrorKind::usage, OptionName{"mask-rate"}, "expected a positive number, found {}", options.mask_rate);
 }
 
 double ContinuousSparsification::beta(const TrainPosition& at) const {

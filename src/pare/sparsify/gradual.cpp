@@ -38,11 +38,12 @@ GradualPruning::GradualPruning(const GradualOptions& options, const MaskOptions&
                                std::vector<std::string> tensors)
     : options_(options), mask_options_(mask_options), tensors_(std::move(tensors)) {
   if (!(options.sparsity >= 0 && options.sparsity < 1))
-    throw Error(ErrorKind::usage, "--sparsity", "expected a part in [0, 1), found {}", options.sparsity);
+    throw Error(ErrorKind::usage, OptionName{"sparsity"}, "expected a part in [0, 1), found {}", options.sparsity);
   if (!(options.begin >= 0 && options.begin < options.end && options.end <= 1))
-    throw Error(ErrorKind::usage, "--gmp-begin, --gmp-end", "expected 0 <= begin < end <= 1, found {} and {}",
+    throw Error(ErrorKind::usage, "`gmp-begin`, `gmp-end`", "expected 0 <= begin < end <= 1, found {} and {}",
                 options.begin, options.end);
-  if (options.every < 1) throw Error(ErrorKind::usage, "--gmp-every", "expected at least 1, found {}", options.every);
+  if (options.every < 1)
+    throw Error(ErrorKind::usage, OptionName{"gmp-every"}, "expected at least 1, found {}", options.every);
 }
 
 void GradualPruning::set_masks(const TensorMap& masks) {

@@ -23,11 +23,12 @@ at::Tensor stretch(const at::Tensor& v) { return (v * (kZeta - kGamma) + kGamma)
 
 HardConcrete::HardConcrete(const HardConcreteOptions& options, std::vector<std::string> tensors)
     : options_(options), tensors_(std::move(tensors)) {
-  if (!(options.lambda >= 0)) throw Error(ErrorKind::usage, "--lambda", "expected 0 or more, found {}", options.lambda);
+  if (!(options.lambda >= 0))
+    throw Error(ErrorKind::usage, OptionName{"lambda"}, "expected 0 or more, found {}", options.lambda);
   if (!(options.drop_rate > 0 && options.drop_rate < 1))
-    throw Error(ErrorKind::usage, "--drop-rate", "expected a part in (0, 1), found {}", options.drop_rate);
+    throw Error(ErrorKind::usage, OptionName{"drop-rate"}, "expected a part in (0, 1), found {}", options.drop_rate);
   if (!(options.gate_rate > 0))
-    throw Error(ErrorKind::usage, "--mask-rate", "expected a positive number, found {}", options.gate_rate);
+    throw Error(ErrorKind::usage, OptionName{"mask-rate"}, "expected a positive number, found {}", options.gate_rate);
 }
 
 at::Tensor HardConcrete::sample(const at::Tensor& log_alpha, const at::Tensor& u) {

@@ -18,8 +18,7 @@ void MaskOptions::describe(OptionVisitor& options) {
   options.field("include", include, "globs of the weight tensors to mask (all)");
   options.field("exclude", exclude, "globs of the weight tensors to leave dense");
   options.field("with-last", with_last, "mask the last linear layer too");
-  options.field("distribution", distribution, "how the kept weights spread over the layers",
-                {"global", "uniform", "erk"});
+  options.field("distribution", distribution, "how the kept weights spread over the layers");
   options.field("pattern", pattern, "N:M, at most N of every M neighbouring inputs are kept, as 2:4");
   options.field("allow-empty", allow_empty, "let a layer lose all its weights");
 }
@@ -38,18 +37,19 @@ std::vector<std::string> maskable_tensors(const Graph& graph, const MaskOptions&
     }
   }
   if (!options.with_last) std::erase(names, last);
-  const auto matches = [&](const std::vector<std::string>& globs, const char* flag) {
+  const auto matches = [&](const std::vector<std::string>& globs, const char* option) {
     std::set<std::string> found;
     for (const auto& pattern : globs) {
       const size_t before = found.size();
       for (const auto& name : names)
         if (glob_matches(pattern, name)) found.insert(name);
-      if (found.size() == before) throw Error(ErrorKind::usage, flag, "'{}' matches no weight tensor", pattern);
+      if (found.size() == before)
+        throw Error(ErrorKind::usage, OptionName{option}, "'{}' matches no weight tensor", pattern);
     }
     return found;
   };
-  const auto included = matches(options.include, "--include");
-  const auto excluded = matches(options.exclude, "--exclude");
+  const auto included = matches(options.include, "include");
+  const auto excluded = matches(options.exclude, "exclude");
   std::erase_if(names, [&](const std::string& name) {
     return excluded.contains(name) || (!options.include.empty() && !included.contains(name));
   });
@@ -118,7 +118,7 @@ std::vector<double> erk_densities(const std::vector<std::vector<int64_t>>& shape
 TensorMap masks_by_score(const TensorMap& scores, const TensorMap& second, double sparsity,
                          const MaskOptions& options) {
   if (!(sparsity >= 0 && sparsity < 1))
-    throw Error(ErrorKind::usage, "--sparsity", "expected a part in [0, 1), found {}", sparsity);
+    throw Error(ErrorKind::usage, OptionName{"sparsity"}, "expected a part in [0, 1), found {}", sparsity);
   TensorMap masks;
   if (!options.pattern.empty()) {
     const Pattern pattern = parse_pattern(options.pattern);
@@ -143,7 +143,7 @@ TensorMap masks_by_score(const TensorMap& scores, const TensorMap& second, doubl
     for (int64_t i = 0; i < count; ++i) keep[static_cast<size_t>(entries[static_cast<size_t>(i)].place)] = 1;
   };
   const int64_t budget = kept_count(sparsity, all);
-  if (options.distribution == "global") {
+  if (options.distribution == MaskDistribution::global) {
     std::vector<Entry> joint;
     joint.reserve(static_cast<size_t>(all));
     int64_t reserved = 0;
@@ -160,8 +160,9 @@ TensorMap masks_by_score(const TensorMap& scores, const TensorMap& second, doubl
     }
     take_best(joint, std::clamp<int64_t>(budget - reserved, 0, static_cast<int64_t>(joint.size())));
   } else {
-    const auto densities = options.distribution == "erk" ? erk_densities(shapes, sparsity)
-                                                         : std::vector<double>(layers.size(), 1 - sparsity);
+    const auto densities = options.distribution == MaskDistribution::erk
+                               ? erk_densities(shapes, sparsity)
+                               : std::vector<double>(layers.size(), 1 - sparsity);
     for (size_t i = 0; i < layers.size(); ++i) {
       const auto size = static_cast<int64_t>(layers[i].size());
       take_best(layers[i],

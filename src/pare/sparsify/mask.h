@@ -12,21 +12,10 @@
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/io/named_tensors.h"
+#include "pare/sparsify.h"  // IWYU pragma: export
 #include "pare/sparsify/pattern.h"
 
 namespace pare {
-
-struct MaskOptions {
-  std::vector<std::string> include;  // globs of tensor names; empty: all
-  std::vector<std::string> exclude;
-  bool with_last = false;               // the last linear layer too
-  std::string distribution = "global";  // or uniform, or erk
-  std::string pattern;                  // "2:4": at most 2 of every 4 neighbouring inputs are kept; empty: any
-  bool allow_empty = false;             // let a layer lose its last weight
-  InputAxes axes;                       // where the pattern goes along; axis 1 of tensors that it does not name
-
-  void describe(OptionVisitor& options);
-};
 
 // The weights of Conv, ConvTranspose, Gemm and MatMul, in the order of the graph, without the last linear layer unless
 // asked for. Error{usage} when a glob matches none, or nothing is left.
@@ -46,21 +35,6 @@ std::vector<double> erk_densities(const std::vector<std::vector<int64_t>>& shape
 // |w| of the tensors.
 TensorMap magnitudes(const TensorMap& weights, const std::vector<std::string>& names);
 
-struct LayerSparsity {
-  std::string name;
-  int64_t total = 0;
-  int64_t kept = 0;
-};
-
-struct SparsityReport {
-  std::vector<LayerSparsity> layers;
-  int64_t masked_total = 0;
-  int64_t masked_kept = 0;
-  int64_t parameters = 0;                  // of the whole network
-  double over_masked() const;              // removed / masked_total
-  double over_parameters() const;          // removed / parameters
-  std::vector<std::string> empty() const;  // layers without a weight
-};
 SparsityReport sparsity_of(const Graph& graph, const TensorMap& masks);
 
 // The graph with exact zeros where the masks are false.

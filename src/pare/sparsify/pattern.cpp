@@ -15,7 +15,7 @@ Pattern parse_pattern(const std::string& text) {
   char extra = 0;
   if (std::sscanf(text.c_str(), "%ld:%ld%c", &pattern.keep, &pattern.of, &extra) != 2 || pattern.keep < 1 ||
       pattern.keep >= pattern.of)
-    throw Error(ErrorKind::usage, "--pattern", "expected N:M with N < M as 2:4, found '{}'", text);
+    throw Error(ErrorKind::usage, OptionName{"pattern"}, "expected N:M with N < M as 2:4, found '{}'", text);
   return pattern;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pare/core/graph.h"
+#include "pare/sparsify.h"
 
 namespace pare {
 
@@ -26,13 +27,6 @@ struct Pattern {
 // "2:4". Error{usage} unless 0 < N < M.
 Pattern parse_pattern(const std::string& text);
 
-// Where the inputs of a tensor lie.
-struct InputAxis {
-  int64_t axis = 1;    // below zero: two layers disagree
-  int64_t groups = 1;  // parts of that axis that belong to different outputs
-  bool operator==(const InputAxis&) const = default;
-};
-using InputAxes = std::map<std::string, InputAxis>;
 InputAxes input_axes(const Graph& graph, const std::vector<std::string>& tensors);
 
 // The N best of every M, bool of the scores' shape; where they are equal the earlier.

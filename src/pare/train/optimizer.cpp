@@ -11,7 +11,7 @@
 namespace pare {
 
 void OptimizerOptions::describe(OptionVisitor& options) {
-  options.field("optimizer", optimizer, "how weights are updated", {"sgd", "adam", "adamw"});
+  options.field("optimizer", optimizer, "how weights are updated");
   options.field("lr", lr, "learning rate; the schedule's largest");
   options.field("momentum", momentum, "part of the last step that is kept");
   options.field("nesterov", nesterov, "Nesterov's momentum");
@@ -27,15 +27,15 @@ void OptimizerOptions::describe(OptionVisitor& options) {
 
 void OptimizerOptions::check() const {
   if (!(lr > 0) || !std::isfinite(lr))
-    throw Error(ErrorKind::usage, "--lr", "expected a positive number, found {}", lr);
+    throw Error(ErrorKind::usage, OptionName{"lr"}, "expected a positive number, found {}", lr);
   if (!(momentum >= 0 && momentum < 1))
-    throw Error(ErrorKind::usage, "--momentum", "expected 0 to 1, found {}", momentum);
-  if (nesterov && momentum == 0) throw Error(ErrorKind::usage, "--nesterov", "needs --momentum above 0");
+    throw Error(ErrorKind::usage, OptionName{"momentum"}, "expected 0 to 1, found {}", momentum);
+  if (nesterov && momentum == 0) throw Error(ErrorKind::usage, OptionName{"nesterov"}, "needs `momentum` above 0");
   if (!(weight_decay >= 0))
-    throw Error(ErrorKind::usage, "--weight-decay", "expected 0 or more, found {}", weight_decay);
+    throw Error(ErrorKind::usage, OptionName{"weight-decay"}, "expected 0 or more, found {}", weight_decay);
   for (const double beta : {beta1, beta2})
-    if (!(beta >= 0 && beta < 1)) throw Error(ErrorKind::usage, "--beta1, --beta2", "expected 0 to 1, found {}", beta);
-  if (!(epsilon >= 0)) throw Error(ErrorKind::usage, "--epsilon", "expected 0 or more, found {}", epsilon);
+    if (!(beta >= 0 && beta < 1)) throw Error(ErrorKind::usage, "`beta1`, `beta2`", "expected 0 to 1, found {}", beta);
+  if (!(epsilon >= 0)) throw Error(ErrorKind::usage, OptionName{"epsilon"}, "expected 0 or more, found {}", epsilon);
 }
 
 namespace {
@@ -134,8 +134,8 @@ void Optimizer::update(const std::string& name, const at::Tensor& w, const Step&
   const at::Tensor g = w.grad().strides() == w.strides() ? w.grad() : at::empty_like(w).copy_(w.grad());
   const double rate = step.lr * own.rate;
   const double decay = own.decay && !(options_.decay_weights_only && w.dim() <= 1) ? options_.weight_decay : 0.0;
-  const bool by_sgd = options_.optimizer == "sgd" && !own.adam;
-  const bool decoupled = options_.optimizer == "adamw";
+  const bool by_sgd = options_.optimizer == OptimizerKind::sgd && !own.adam;
+  const bool decoupled = options_.optimizer == OptimizerKind::adamw;
   const at::Tensor first = moment(by_sgd ? "velocity" : "first", name, w);
   const at::Tensor second = by_sgd ? at::Tensor() : moment("second", name, w);
   AT_DISPATCH_FLOATING_TYPES(w.scalar_type(), "optimizer", [&] {

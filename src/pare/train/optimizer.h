@@ -8,23 +8,9 @@
 
 #include "pare/core/graph.h"
 #include "pare/core/options.h"
+#include "pare/train.h"  // IWYU pragma: export
 
 namespace pare {
-
-struct OptimizerOptions {
-  std::string optimizer = "sgd";
-  double lr = 0.05;
-  double momentum = 0.9;
-  bool nesterov = false;
-  double weight_decay = 5e-4;
-  bool decay_weights_only = false;  // leave tensors of one axis (biases, batch norms) out of the decay
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-
-  void describe(OptionVisitor& options);
-  void check() const;  // Error{usage}
-};
 
 // How one tensor differs from the rest.
 struct ParameterSettings {

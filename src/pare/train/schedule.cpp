@@ -9,9 +9,9 @@
 namespace pare {
 
 void ScheduleOptions::describe(OptionVisitor& options) {
-  options.field("schedule", schedule, "learning rate over the run", {"constant", "step", "cosine", "one-cycle"});
+  options.field("schedule", schedule, "learning rate over the run");
   options.field("warmup", warmup, "epochs of linear warm-up");
-  options.field("milestones", milestones, "epochs after which the rate is multiplied by --factor");
+  options.field("milestones", milestones, "epochs after which the rate is multiplied by `factor`");
   options.field("factor", factor, "what the rate is multiplied by");
   options.field("peak", peak, "part of the run after which the rate is largest");
   options.only({"warmup"}, {without("schedule", {"one-cycle"})});
@@ -21,11 +21,14 @@ void ScheduleOptions::describe(OptionVisitor& options) {
 }
 
 void ScheduleOptions::check() const {
-  if (!(warmup >= 0)) throw Error(ErrorKind::usage, "--warmup", "expected 0 or more epochs, found {}", warmup);
-  if (!(factor > 0)) throw Error(ErrorKind::usage, "--factor", "expected a positive number, found {}", factor);
-  if (!(peak > 0 && peak < 1)) throw Error(ErrorKind::usage, "--peak", "expected a part of the run, found {}", peak);
+  if (!(warmup >= 0))
+    throw Error(ErrorKind::usage, OptionName{"warmup"}, "expected 0 or more epochs, found {}", warmup);
+  if (!(factor > 0))
+    throw Error(ErrorKind::usage, OptionName{"factor"}, "expected a positive number, found {}", factor);
+  if (!(peak > 0 && peak < 1))
+    throw Error(ErrorKind::usage, OptionName{"peak"}, "expected a part of the run, found {}", peak);
   if (!std::is_sorted(milestones.begin(), milestones.end()))
-    throw Error(ErrorKind::usage, "--milestones", "expected increasing epochs");
+    throw Error(ErrorKind::usage, OptionName{"milestones"}, "expected increasing epochs");
 }
 
 namespace {
@@ -48,11 +51,12 @@ double learning_rate(const ScheduleOptions& options, double rate, int64_t step, 
   const auto at = static_cast<double>(step);
   const auto steps = static_cast<double>(run.steps);
   const auto epoch = static_cast<double>(std::max<int64_t>(run.steps_per_epoch, 1));
-  if (options.schedule == "one-cycle") return one_cycle(rate, options.peak, at, steps);
+  if (options.schedule == ScheduleKind::one_cycle) return one_cycle(rate, options.peak, at, steps);
   const double warmup = options.warmup * epoch;
   if (at < warmup) return rate * (at + 1) / (warmup + 1);
-  if (options.schedule == "cosine") return half_cosine(rate, 0, (at - warmup) / std::max(steps - warmup, 1.0));
-  if (options.schedule == "step")
+  if (options.schedule == ScheduleKind::cosine)
+    return half_cosine(rate, 0, (at - warmup) / std::max(steps - warmup, 1.0));
+  if (options.schedule == ScheduleKind::step)
     for (const double milestone : options.milestones)
       if (at >= milestone * epoch) rate *= options.factor;
   return rate;

@@ -15,12 +15,12 @@ namespace pare {
 
 using nlohmann::json;
 
-json EpochReport::json() const {
-  nlohmann::json object = {{"epoch", epoch}, {"step", step},       {"loss", loss},
-                           {"rate", rate},   {"seconds", seconds}, {"images_per_second", images_per_second}};
-  if (penalty != 0) object["penalty"] = penalty;
-  if (!std::isnan(accuracy)) object["accuracy"] = accuracy;
-  if (!std::isnan(validation)) object["validation"] = validation;
+json to_json(const EpochReport& report) {
+  json object = {{"epoch", report.epoch}, {"step", report.step},       {"loss", report.loss},
+                 {"rate", report.rate},   {"seconds", report.seconds}, {"images_per_second", report.images_per_second}};
+  if (report.penalty != 0) object["penalty"] = report.penalty;
+  if (!std::isnan(report.accuracy)) object["accuracy"] = report.accuracy;
+  if (!std::isnan(report.validation)) object["validation"] = report.validation;
   return object;
 }
 

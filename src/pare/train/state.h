@@ -10,6 +10,7 @@
 
 #include "pare/core/graph.h"
 #include "pare/data/loader.h"
+#include "pare/train.h"  // IWYU pragma: export
 
 namespace pare {
 
@@ -22,19 +23,8 @@ struct EpochSums {
   double seconds = 0;
 };
 
-struct EpochReport {
-  int64_t epoch = 0;  // from 1
-  int64_t step = 0;   // steps done at its end
-  double loss = 0;    // mean over the epoch's training images, penalty not included
-  double penalty = 0;
-  double accuracy = std::numeric_limits<double>::quiet_NaN();  // of the same; NaN for multi-label data
-  double validation = std::numeric_limits<double>::quiet_NaN();
-  double rate = 0;  // learning rate of its last step
-  double seconds = 0;
-  double images_per_second = 0;
-
-  nlohmann::json json() const;  // without the entries that are NaN
-};
+// Without the entries that are NaN.
+nlohmann::json to_json(const EpochReport& report);
 
 struct TrainState {
   TensorMap raw;         // trained

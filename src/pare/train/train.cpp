@@ -20,7 +20,7 @@ void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
   optimizer.describe(options);
   schedule.describe(options);
   options.field("augment", augment, "standard (crop:4,flip), or any of flip, crop:N, resized-crop, cutout:N, or none");
-  options.field("order", order, "order of the training images", {"shuffled", "stored"});
+  options.field("order", order, "order of the training images");
   options.field("clip-norm", clip_norm, "largest norm of the gradient (0: any)");
   options.field("average", average, "decay of a moving average of the weights, which is what is kept (0: none)");
   options.field("sync-bn", sync_bn, "on several ranks: batch norms take their statistics over all of them");
@@ -28,13 +28,15 @@ void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
 }
 
 void TrainOptions::check() const {
-  if (epochs < 0) throw Error(ErrorKind::usage, "--epochs", "expected 0 or more, found {}", epochs);
+  if (epochs < 0) throw Error(ErrorKind::usage, OptionName{"epochs"}, "expected 0 or more, found {}", epochs);
   if (first_epoch < 0 || first_epoch > epochs)
     throw Error(ErrorKind::usage, "first epoch", "{} is not one of {}", first_epoch, epochs);
-  if (batch < 1) throw Error(ErrorKind::usage, "--batch", "expected at least 1, found {}", batch);
-  if (!(clip_norm >= 0)) throw Error(ErrorKind::usage, "--clip-norm", "expected 0 or more, found {}", clip_norm);
-  if (!(average >= 0 && average < 1)) throw Error(ErrorKind::usage, "--average", "expected 0 to 1, found {}", average);
-  if (patience < 0) throw Error(ErrorKind::usage, "--patience", "expected 0 or more, found {}", patience);
+  if (batch < 1) throw Error(ErrorKind::usage, OptionName{"batch"}, "expected at least 1, found {}", batch);
+  if (!(clip_norm >= 0))
+    throw Error(ErrorKind::usage, OptionName{"clip-norm"}, "expected 0 or more, found {}", clip_norm);
+  if (!(average >= 0 && average < 1))
+    throw Error(ErrorKind::usage, OptionName{"average"}, "expected 0 to 1, found {}", average);
+  if (patience < 0) throw Error(ErrorKind::usage, OptionName{"patience"}, "expected 0 or more, found {}", patience);
   optimizer.check();
   schedule.check();
   parse_augment(augment);
@@ -66,7 +68,7 @@ class Training {
         ranks_(parts.ranks != nullptr ? *parts.ranks : alone()),
         graph_(graph),
         loader_(data, {.batch = options.batch,
-                       .shuffle = options.order == "shuffled",
+                       .shuffle = options.order == SampleOrder::shuffled,
                        .seed = options.seed,
                        .part = ranks_.rank(),
                        .parts = ranks_.size(),
@@ -324,8 +326,8 @@ class Training {
     std::vector<std::string> largest;
     for (size_t i = 0; i < std::min<size_t>(norms.size(), 6); ++i) largest.push_back(norms[i].second);
     return Error(ErrorKind::failed, "training",
-                 "the loss is not finite at step {} (epoch {}); largest norms of the weights: {}; a smaller --lr or "
-                 "--clip-norm may help",
+                 "the loss is not finite at step {} (epoch {}); largest norms of the weights: {}; a smaller `lr` or "
+                 "`clip-norm` may help",
                  here.step + 1, epoch(), fmt::join(largest, ", "));
   }
 

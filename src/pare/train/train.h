@@ -27,24 +27,6 @@
 
 namespace pare {
 
-struct TrainOptions {
-  int64_t epochs = 10;
-  int64_t first_epoch = 0;  // epochs of the schedule that are left out: learning-rate rewinding
-  int64_t batch = 64;
-  OptimizerOptions optimizer;
-  ScheduleOptions schedule;
-  std::string augment = "none";
-  std::string order = "shuffled";  // or stored: as the data set has them
-  double clip_norm = 0;            // largest norm of all gradients together; 0: any
-  double average = 0;              // decay of the moving average of the weights; 0: none
-  bool sync_bn = false;            // batch norms see the whole batch, not a rank's part
-  int64_t patience = 0;            // epochs without a better validation after which the run ends; 0: never
-  uint64_t seed = 0;
-
-  void describe(OptionVisitor& options, bool with_epochs = true);  // all but the seed and the first epoch
-  void check() const;                                              // Error{usage}
-};
-
 // A step that was just done.
 struct StepReport {
   TrainPosition at;

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include "pare/core/error.h"
+#include "pare/core/options.h"
 #include "pare/exec/program.h"
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/workflow/declared_run.h"
@@ -52,9 +55,20 @@ std::vector<at::Tensor> run_likewise(const DeclaredRun& program, const std::vect
 
 }  // namespace
 
-std::vector<Difference> compare_models(const Graph& a, const Graph& b,
-                                       const std::vector<std::vector<at::Tensor>>& samples,
-                                       const Tolerance& tolerance) {
+bool Verification::same() const { return std::ranges::all_of(outputs, &Difference::ok); }
+
+void VerifyOptions::describe(OptionVisitor& options) {
+  options.field("samples", samples, "random inputs to compare on");
+  options.field("tolerance", tolerance.relative, "relative tolerance");
+  options.field("absolute", tolerance.absolute, "absolute tolerance");
+}
+
+namespace {
+
+// The inputs of one run after the other; nothing at the end.
+using NextInputs = std::function<std::optional<std::vector<at::Tensor>>()>;
+
+std::vector<Difference> compare(const Graph& a, const Graph& b, const NextInputs& next, const Tolerance& tolerance) {
   const at::NoGradGuard no_grad;
   if (a.inputs.size() != b.inputs.size() || a.outputs.size() != b.outputs.size())
     throw Error(ErrorKind::verification, b.name, "the models have {} and {} inputs, {} and {} outputs", a.inputs.size(),
@@ -62,9 +76,9 @@ std::vector<Difference> compare_models(const Graph& a, const Graph& b,
   const DeclaredRun first(a);
   const DeclaredRun second(b);
   std::vector<Difference> worst(a.outputs.size());
-  for (const auto& inputs : samples) {
-    const auto expected = first(inputs);
-    const auto found = run_likewise(second, inputs);
+  while (const auto inputs = next()) {
+    const auto expected = first(*inputs);
+    const auto found = run_likewise(second, *inputs);
     for (size_t i = 0; i < worst.size(); ++i) {
       const Difference now = compare_tensors(a.outputs[i].name, found[i], expected[i], tolerance);
       Difference& all = worst[i];
@@ -76,6 +90,54 @@ std::vector<Difference> compare_models(const Graph& a, const Graph& b,
     }
   }
   return worst;
+}
+
+Verification verification(const Graph& a, const Graph& b, const NextInputs& next, const Tolerance& tolerance) {
+  try {
+    return {compare(a, b, next, tolerance)};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::verification) throw;
+    Verification other;
+    for (const auto& output : a.outputs) other.outputs.push_back({.name = output.name, .problem = error.message()});
+    return other;
+  }
+}
+
+}  // namespace
+
+std::vector<Difference> compare_models(const Graph& a, const Graph& b,
+                                       const std::vector<std::vector<at::Tensor>>& samples,
+                                       const Tolerance& tolerance) {
+  size_t next = 0;
+  return compare(
+      a, b, [&] { return next < samples.size() ? std::optional(samples[next++]) : std::nullopt; }, tolerance);
+}
+
+Verification verify(const Graph& a, const Graph& b, const Samples& samples, const VerifyOptions& options,
+                    Observer& observer) {
+  constexpr int64_t kAtOnce = 32;
+  int64_t begin = 0;
+  const auto next = [&]() -> std::optional<std::vector<at::Tensor>> {
+    if (begin >= samples.size) return std::nullopt;
+    const int64_t end = std::min(begin + kAtOnce, samples.size);
+    observer.step("comparing", begin, samples.size);
+    auto inputs = samples.inputs(begin, end);
+    begin = end;
+    return inputs;
+  };
+  return verification(a, b, next, options.tolerance);
+}
+
+Verification verify(const Graph& a, const Graph& b, const VerifyOptions& options, Observer& observer) {
+  if (options.samples < 1)
+    throw Error(ErrorKind::usage, OptionName{"samples"}, "expected at least 1, found {}", options.samples);
+  int64_t done = 0;
+  const auto next = [&]() -> std::optional<std::vector<at::Tensor>> {
+    if (done == options.samples) return std::nullopt;
+    observer.step("comparing", done, options.samples);
+    return random_inputs(a, 1, options.seed + static_cast<uint64_t>(done++));
+  };
+  return verification(a, b, next, options.tolerance);
 }
 
 namespace {

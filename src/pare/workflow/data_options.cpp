@@ -52,7 +52,7 @@ nlohmann::json stored_list(const Graph& model, const std::string& key) {
 }
 
 [[noreturn]] void throw_open_size() {
-  throw Error(ErrorKind::usage, "--preprocess", "the model takes pictures of any size: say by --size which");
+  throw Error(ErrorKind::usage, OptionName{"preprocess"}, "the model takes pictures of any size: say by `size` which");
 }
 
 // The extents of an input that takes images; nothing where it does not.
@@ -93,9 +93,9 @@ std::optional<ImageFit> DataChoice::asked_fit(const Graph& model) const {
 
 Dataset DataChoice::load(const Graph& model) const {
   if (data.empty())
-    throw Error(ErrorKind::usage, "--data",
+    throw Error(ErrorKind::usage, OptionName{"data"},
                 "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR, csv:FILE or voc:DIR");
-  if (limit < 0) throw Error(ErrorKind::usage, "--limit", "expected 0 or more, found {}", limit);
+  if (limit < 0) throw Error(ErrorKind::usage, OptionName{"limit"}, "expected 0 or more, found {}", limit);
   DataOptions options{.data = data,
                       .split = split,
                       .limit = limit,
@@ -126,8 +126,8 @@ PictureInput DataChoice::picture_input(const Graph& model, const ValueInfo& inpu
     throw Error(ErrorKind::shape, input.name, "the model takes {} channels, an image has 1 or 3", result.channels);
   result.size = {extent(2, size > 0 ? size : stored.height), extent(3, size > 0 ? size : stored.width)};
   if (size > 0 && (result.size.height != size || result.size.width != size))
-    throw Error(ErrorKind::usage, "--size", "the model takes images of {} x {}, not of {}", result.size.height,
-                result.size.width, size);
+    throw Error(ErrorKind::usage, OptionName{"size"}, "the model takes images of {} x {}, not of {}",
+                result.size.height, result.size.width, size);
   // Pictures of an input that takes any size stay as they are.
   const bool open = size == 0 && !((*input.dims)[2].fixed() && (*input.dims)[3].fixed());
   if (open && !preprocess.empty()) throw_open_size();
@@ -171,13 +171,13 @@ std::vector<std::string> DataChoice::picture_notes(const Graph& model) const {
     };
     const ImageFit fit = usual_fit(extent(1, 3), extent(2, size), extent(3, size));
     notes.push_back(
-        fmt::format("does not say how pictures are made to fit: --preprocess {} is a guess", to_string(fit)));
+        fmt::format("does not say how pictures are made to fit: `preprocess` {} is a guess", to_string(fit)));
   }
   if (!own.empty() && !preprocess.empty() && own != preprocess)
     notes.push_back(fmt::format("learned pictures fitted by {}; here they are by {}", own, preprocess));
   const bool guessed = mean.empty() && std.empty() && stored_values(model, "pare.mean").empty();
   if (guessed && !data.starts_with("voc:"))
-    notes.emplace_back("does not say how its images are normalised: ImageNet's --mean and --std are a guess");
+    notes.emplace_back("does not say how its images are normalised: ImageNet's `mean` and `std` are a guess");
   return notes;
 }
 

@@ -34,7 +34,7 @@ struct DataChoice {
   std::string class_map;
   int64_t data_seed = 0;
 
-  // `pictures`: what else than --data may bring pictures.
+  // `pictures`: what else than `data` may bring pictures.
   void describe(OptionVisitor& options, const OptionScope& pictures = {});
   void describe_pictures(OptionVisitor& options);  // only what pictures become
 
@@ -42,7 +42,7 @@ struct DataChoice {
   Dataset load(const Graph& model) const;
   // One picture for this input of the model; what the model leaves open is as in `stored`. What load() makes of the
   // same picture in a folder is the same to the bit. Error{shape} for an input that takes no pictures, Error{usage} for
-  // a --size that the model does not take.
+  // a `size` that the model does not take.
   PictureInput picture_input(const Graph& model, const ValueInfo& input, const ImageExtents& stored) const;
 
   bool has_pictures() const {

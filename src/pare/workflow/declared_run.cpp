@@ -1,6 +1,7 @@
 #include "pare/workflow/declared_run.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "pare/ops/dtype.h"
 #include "pare/passes/precision.h"
@@ -16,6 +17,11 @@ std::vector<at::Tensor> DeclaredRun::operator()(std::span<const at::Tensor> inpu
   for (size_t i = 0; i < outputs.size(); ++i)
     if (program_.graph().outputs[i].dtype != outputs_[i].dtype) outputs[i] = outputs[i].to(outputs_[i].dtype);
   return outputs;
+}
+
+std::vector<at::Tensor> run(const Graph& model, std::span<const at::Tensor> inputs) {
+  const at::NoGradGuard no_grad;
+  return DeclaredRun(model)(inputs);
 }
 
 }  // namespace pare

@@ -2,9 +2,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pare/samples/samples.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare {
+
+void DistillOptions::describe(OptionVisitor& options) {
+  distillation.describe(options);
+  training.describe(options);
+}
+
+TrainingResult distill(const Graph& student, const Graph& teacher, const Samples& samples,
+                       const DistillOptions& options, Observer& observer) {
+  return result_of(distill({teacher, student, options.distillation}, dataset_of(samples), options.training,
+                           observed_training(observer)));
+}
 
 TrainingOutcome distill(const Lesson& lesson, const Dataset& data, const TrainingOptions& training,
                         const Trainer& trainer, TrainingJob job) {

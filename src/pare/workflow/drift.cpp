@@ -16,7 +16,7 @@ void check_drift(const Graph& model) {
   try {
     last_spatial_activation(explained_graph(model));
   } catch (const Error& error) {
-    throw Error(error.kind(), "--attribution-drift", "{}: {}", error.where(), error.message());
+    throw Error(error.kind(), OptionName{"attribution-drift"}, "{}: {}", error.where(), error.message());
   }
 }
 

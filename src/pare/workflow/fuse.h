@@ -30,10 +30,9 @@ struct FuseRunOptions {
   FuseOptions fuse;
   DataChoice data;        // what accuracy is measured on, where given
   int64_t samples = 200;  // images of its training part that the method may see; 0: it stays data-free
-  std::function<void(int64_t done, int64_t all)> progress;
 };
 
-FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options);
+FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options, Observer& observer = unobserved());
 
 // One grey image a class and model, white where the plan has its largest entry: DIR/MODEL-CLASS-LAYER.png. Fixed
 // classes and the reference are left out.

@@ -28,7 +28,7 @@ int64_t made_samples(const Graph& graph) {
 // This rank's part of the samples.
 Samples own_part(const Samples& samples, const ProcessGroup& ranks) {
   if (samples.size < ranks.size())
-    throw Error(ErrorKind::usage, "--samples", "{} images are too few for {} ranks", samples.size, ranks.size());
+    throw Error(ErrorKind::usage, OptionName{"samples"}, "{} images are too few for {} ranks", samples.size, ranks.size());
   const int64_t begin = samples.size * ranks.rank() / ranks.size(),
                 end = samples.size * (ranks.rank() + 1) / ranks.size();
   return part_of(samples, begin, end);
@@ -57,10 +57,10 @@ const Dataset& LearningImages::data(const Graph& graph) {
   choice.split = "train";
   choice.limit = options_.samples > 0 ? options_.samples : kDataSamples;
   data_ = choice.load(graph);
-  if (data_->size() == 0) throw Error(ErrorKind::usage, "--data", "has no images to learn from");
+  if (data_->size() == 0) throw Error(ErrorKind::usage, OptionName{"data"}, "has no images to learn from");
   if (data_->split == "all")
     notes_.emplace_back(
-        "the data is not divided into train and test: metrics and gates (--max-drop) are of images that were learned "
+        "the data is not divided into train and test: metrics and gates (`max-drop`) are of images that were learned "
         "from too");
   return *data_;
 }

@@ -150,7 +150,7 @@ class Localizer {
 
 LocalizeResult localize(const std::vector<Graph>& models, const Dataset& data, const LocalizeOptions& options) {
   if (!data.masks.defined() || !data.multi_label())
-    throw Error(ErrorKind::usage, data.name, "has no masks; take scenes, or voc:DIR with --split segmentation");
+    throw Error(ErrorKind::usage, data.name, "has no masks; take scenes, or voc:DIR with `split` segmentation");
   if (options.batch < 1) throw Error(ErrorKind::usage, "batch", "{} is not positive", options.batch);
   if (!(options.tolerance >= 0)) throw Error(ErrorKind::usage, "tolerance", "{} is negative", options.tolerance);
   if (models.empty()) throw Error(ErrorKind::usage, "localize", "no models");

@@ -23,19 +23,17 @@ namespace pare {
 namespace fs = std::filesystem;
 
 void ModelOptions::describe(OptionVisitor& options, const OptionScope& weights) {
-  Choices names;
-  for (const auto& info : architectures()) names.push_back(info.name);
-  options.field("arch", arch, "architecture of a file that holds only weights", names);
-  options.field("activation", activation, "activation of --arch",
+  options.field("arch", arch, "architecture of a file that holds only weights", architecture_names());
+  options.field("activation", activation, "activation of `arch`",
                 {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
-  options.field("width", width, "width multiplier of --arch");
-  options.field("classes", classes, "number of classes of --arch (0: those of the data it trains on, else 10)");
-  options.field("dropout", dropout, "dropout of --arch, while it trains");
-  options.field("shortcut", shortcut, "shortcut of a residual --arch: a pads with zeros, b is a 1x1 convolution",
+  options.field("width", width, "width multiplier of `arch`");
+  options.field("classes", classes, "number of classes of `arch` (0: those of the data it trains on, else 10)");
+  options.field("dropout", dropout, "dropout of `arch`, while it trains");
+  options.field("shortcut", shortcut, "shortcut of a residual `arch`: a pads with zeros, b is a 1x1 convolution",
                 {"", "a", "b"});
-  options.field("bias", bias, "biases in linear layers of --arch (default: as the architecture has them)",
+  options.field("bias", bias, "biases in linear layers of `arch` (default: as the architecture has them)",
                 {"", "yes", "no"});
-  options.field("image", image, "channels, height and width of the input of --arch");
+  options.field("image", image, "channels, height and width of the input of `arch`");
   options.field("input-shape", input_shape,
                 "NAME=1x3x224x224: what to take open extents of an input for; they stay open in what is written");
   if (!weights.empty()) options.only({"arch"}, weights);
@@ -57,13 +55,13 @@ std::vector<int64_t> parse_extents(const std::string& text, const std::string& w
   return extents;
 }
 
-ShapeOptions ModelOptions::shapes() const {
+ShapeOptions shapes_of(const ModelOptions& options) {
   ShapeOptions result;
-  for (const auto& entry : input_shape) {
+  for (const auto& entry : options.input_shape) {
     const size_t equals = entry.find('=');
     if (equals == std::string::npos)
-      throw Error(ErrorKind::usage, "--input-shape", "expected NAME=1x3x224x224, found '{}'", entry);
-    result.inputs[entry.substr(0, equals)] = parse_extents(entry.substr(equals + 1), "--input-shape");
+      throw Error(ErrorKind::usage, OptionName{"input-shape"}, "expected NAME=1x3x224x224, found '{}'", entry);
+    result.inputs[entry.substr(0, equals)] = parse_extents(entry.substr(equals + 1), OptionName{"input-shape"});
   }
   return result;
 }
@@ -74,13 +72,13 @@ namespace {
 void assume_extents(ValueInfo& input, const Shape& given) {
   if (!input.dims) input.dims.emplace(given.size());
   if (input.dims->size() != given.size())
-    throw Error(ErrorKind::usage, "--input-shape", "'{}' has {} extents, found {}", input.name, input.dims->size(),
-                given.size());
+    throw Error(ErrorKind::usage, OptionName{"input-shape"}, "'{}' has {} extents, found {}", input.name,
+                input.dims->size(), given.size());
   for (size_t i = 0; i < given.size(); ++i) {
     Dim& dim = (*input.dims)[i];
     if (dim.fixed() && dim.size != given[i])
-      throw Error(ErrorKind::usage, "--input-shape", "extent {} of '{}' is {}, found {}", i, input.name, dim.size,
-                  given[i]);
+      throw Error(ErrorKind::usage, OptionName{"input-shape"}, "extent {} of '{}' is {}, found {}", i, input.name,
+                  dim.size, given[i]);
     if (dim.fixed() || (i == 0 && given[i] == 1)) continue;
     dim.size = given[i];
     dim.assumed = true;
@@ -130,11 +128,11 @@ void refuse_foreign(const std::string& path) {
 
 Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint64_t seed,
                       std::vector<std::string>& notes) {
-  MappedFile::open(path);  // a missing file is told before a missing --arch
+  MappedFile::open(path);  // a missing file is told before a missing `arch`
   refuse_foreign(path);
   if (options.arch.empty())
     throw Error(ErrorKind::usage, path,
-                "holds weights without a network; name it with --arch (pare --help lists them)");
+                "holds weights without a network; name it with `arch` (pare `help` lists them)");
   const NamedTensors weights = read_weights(path);
   MatchReport report;
   Graph graph = with_weights(zoo_graph(options, seed), weights.tensors, report);
@@ -149,27 +147,50 @@ Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint
 
 }  // namespace
 
+Graph load(const fs::path& path, const ModelOptions& options) {
+  if (path.empty()) throw Error(ErrorKind::usage, "load", "name a file");
+  return load_model(path.string(), options).graph;
+}
+
+Graph build(const ModelOptions& options, uint64_t seed) { return load_model("", options, seed).graph; }
+
+std::vector<std::string> architecture_names() {
+  std::vector<std::string> names;
+  for (const auto& info : architectures()) names.push_back(info.name);
+  return names;
+}
+
+std::string to_onnx(const Graph& graph, int64_t opset) {
+  check_written_opset(opset);
+  return to_onnx_bytes(graph, {.opset = opset});
+}
+
+Graph from_onnx(std::span<const std::byte> bytes, const std::string& name) {
+  Pipeline pipeline;
+  return pipeline.run("simplify", simplify, read_onnx_bytes(bytes, name));
+}
+
 Model load_model(const std::string& path, const ModelOptions& options, uint64_t seed) {
   const auto start = std::chrono::steady_clock::now();
   Model model{.path = path};
   if (path.empty()) {
-    if (options.arch.empty()) throw Error(ErrorKind::usage, "model", "name a file, or an architecture with --arch");
+    if (options.arch.empty()) throw Error(ErrorKind::usage, "model", "name a file, or an architecture with `arch`");
     model.graph = zoo_graph(options, seed);
   } else if (is_onnx(path)) {
     model.graph = read_onnx(path);
-    if (!options.arch.empty()) model.notes.push_back("is a network by itself: --arch is not for it");
+    if (!options.arch.empty()) model.notes.push_back("is a network by itself: `arch` is not for it");
   } else {
     model.graph = with_checkpoint(path, options, seed, model.notes);
   }
   Pipeline pipeline;
   model.graph = pipeline.run("simplify", simplify, model.graph);
   // Not before: what is simplified has to hold for any extents.
-  const ShapeOptions shapes = options.shapes();
+  const ShapeOptions shapes = shapes_of(options);
   for (auto& input : model.graph.inputs)
     if (const auto given = shapes.inputs.find(input.name); given != shapes.inputs.end())
       assume_extents(input, given->second);
   for (const auto& [name, shape] : analysis_shapes(model.graph).assumed)
-    model.notes.push_back(fmt::format("takes '{0}' of any size: analysed at {1} (--input-shape {0}={1} or another)",
+    model.notes.push_back(fmt::format("takes '{0}' of any size: analysed at {1} (`input-shape` {0}={1} or another)",
                                       name, fmt::join(shape, "x")));
   model.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return model;
@@ -183,7 +204,7 @@ void check_output(const fs::path& path, const SaveOptions& options) {
   check_writable(path, options.force);
 }
 
-std::vector<std::string> save_model(const Graph& graph, const fs::path& path, const SaveOptions& options) {
+std::vector<std::string> save(const Graph& graph, const fs::path& path, const SaveOptions& options) {
   check_output(path, options);
   if (path.extension() == ".safetensors") {
     NamedTensors weights;

@@ -45,10 +45,10 @@ void check_chance(const Measured& before, const Dataset& data, const PruneOption
   const auto& [name, value] = before.metrics.front();
   const std::string what = fmt::format(
       "{} of the original is {:.4f}, no better than chance among {} classes: do the classes, their order "
-      "(--class-map), "
-      "--mean, --std and --preprocess fit the model?",
+      "(`class-map`), "
+      "`mean`, `std` and `preprocess` fit the model?",
       name, value, data.classes.size());
-  if (options.max_drop >= 0) throw Error(ErrorKind::quality, "--max-drop", "means nothing: {}", what);
+  if (options.max_drop >= 0) throw Error(ErrorKind::quality, OptionName{"max-drop"}, "means nothing: {}", what);
   notes.push_back(what);
 }
 
@@ -72,9 +72,29 @@ std::string fitting_budget(const Graph& graph, const PruneOptions& all, const Da
     const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
     const char* flag = options.channels >= 0 ? "channels" : options.params >= 0 ? "params" : "macs";
     if (before - after <= options.max_drop)
-      return fmt::format("; --{} {:.3g} would have fitted ({:.4f})", flag, budget.ratio, after);
+      return fmt::format("; `{}` {:.3g} would have fitted ({:.4f})", flag, budget.ratio, after);
   }
   return "; not even an eighth of the budget would have fitted";
+}
+
+}  // namespace
+
+namespace {
+
+// Says why where accuracy fell far: what was not there to learn from, or more than it can make up for.
+void note_drop(PruneResult& result, const PruneOptions& options) {
+  constexpr double kMuch = 0.1;
+  if (result.before.metrics.empty() || result.after.metrics.empty()) return;
+  const auto& [name, had] = result.before.metrics.front();
+  const double has = result.after.metrics.front().second;
+  if (had - has <= kMuch) return;
+  const bool learned = find_compensation(options.compensate).images != ImageSource::none;
+  const bool best = learned && options.criterion == "obs" && (options.scope == "allocate" || options.channels >= 0);
+  result.notes.push_back(fmt::format(
+      "{} fell by {:.1f} points: {}", name, 100 * (had - has),
+      !learned ? fmt::format("'{}' learned from no images; `compensate` calibrated does", options.compensate)
+      : !best  ? "the criterion obs with the scope allocate chooses by what channels do with images"
+               : "more goes than the images can make up for; take less, more images (`samples`), or fine-tune (`finetune`)"));
 }
 
 }  // namespace
@@ -82,11 +102,11 @@ std::string fitting_budget(const Graph& graph, const PruneOptions& all, const Da
 PruneResult prune(const Graph& graph, const PruneOptions& given) {
   const auto start = Clock::now();
   const PruneOptions options = given.resolved();
-  if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
+  if (options.steps < 1) throw Error(ErrorKind::usage, OptionName{"steps"}, "expected 1 or more, found {}", options.steps);
   if (options.max_drop != PruneOptions{}.max_drop && !(options.max_drop >= 0))
-    throw Error(ErrorKind::usage, "--max-drop", "expected 0 or more, found {}", options.max_drop);
+    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "expected 0 or more, found {}", options.max_drop);
   if (options.max_drop >= 0 && options.data.data.empty())
-    throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
+    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs `data` to measure on");
   check_numbers(graph);
   BudgetOptions budget = options.budget();
   const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
@@ -115,12 +135,16 @@ PruneResult prune(const Graph& graph, const PruneOptions& given) {
   result.graph = close_batch(std::move(pruned), graph);
   result.after.cost = cost_of(result.graph);
   result.seconds = since(start);
+  result.criterion = options.criterion;
+  result.scope = options.scope;
+  result.compensate = options.compensate;
+  if (!options.after_step) note_drop(result, options);
   if (options.max_drop >= 0 && options.ranks->main()) {
     const auto& [name, had] = result.before.metrics.front();
     const double has = result.after.metrics.front().second;
     if (!(had - has <= options.max_drop)) {
       if (options.on_missed) options.on_missed(result);
-      throw Error(ErrorKind::quality, "--max-drop", "{} falls from {:.4f} to {:.4f}, by more than {}{}", name, had, has,
+      throw Error(ErrorKind::quality, OptionName{"max-drop"}, "{} falls from {:.4f} to {:.4f}, by more than {}{}", name, had, has,
                   options.max_drop, fitting_budget(working, options, *where, had));
     }
   }

@@ -32,7 +32,7 @@ struct PruneOptions {
   bool inner_only = false;
   int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
 
-  std::string compensate = "auto";  // calibrated with data, synthetic without
+  std::string compensate = "auto";  // calibrated with data, most-sim without
   CompensateOptions method;
   std::string images = "distilled";  // of synthetic: distilled, pink, smooth or white
   int64_t samples = 0;               // images of a method; 0: 256 of the data, 64 made ones
@@ -73,6 +73,7 @@ struct Measured {
 
 struct PruneResult {
   Graph graph;
+  std::string criterion, scope, compensate;  // as they were used, where the options say `auto`
   std::vector<PrunedGroup> groups;
   Measured before;
   Measured after;

@@ -37,16 +37,20 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   data.describe(options);
+  // `auto` learns from images where there is data, and merges where there is none.
+  const Condition automatic = with("compensate", {"auto"}), learns = with("compensate", {"synthetic", "calibrated"});
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
-  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"})});
+  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data")});
+  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
+  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
-  options.only({"ridge"}, {with("compensate", {"auto", "synthetic", "calibrated"})});
+  options.only({"ridge"}, {learns, automatic});
+  options.only({"ridge"}, {learns, with("data")});
   // A selection by what the network does with images looks at them too; they are made where no data is named.
-  const Condition learns = with("compensate", {"auto", "synthetic", "calibrated"});
-  const Condition makes = with("compensate", {"auto", "synthetic"});
-  options.only({"samples"}, {learns, with("criterion", {"obs", "subset", "taylor"})});
-  options.only({"no-mirror"}, {learns});
+  const Condition looks = with("criterion", {"obs", "subset", "taylor"}), makes = with("compensate", {"synthetic"});
+  options.only({"samples", "no-mirror"}, {learns, automatic, looks});
+  options.only({"samples", "no-mirror"}, {learns, with("data"), looks});
   options.only({"images", "distill-steps"}, {makes, with("criterion", {"obs", "subset"})});
   options.only({"images", "distill-steps"}, {makes, without("data")});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
@@ -71,9 +75,9 @@ BudgetOptions PruneOptions::budget() const {
   const auto has_own = [](const std::string& layer) { return layer.find('=') != std::string::npos; };
   if (given == 0 && !layers.empty() && std::ranges::all_of(layers, has_own)) take(0.5, Budget::channels);
   if (given != 1)
-    throw Error(ErrorKind::usage, "prune", "expected one of --channels, --params, --macs and --empty, found {}", given);
+    throw Error(ErrorKind::usage, "prune", "expected one of `channels`, `params`, `macs` and `empty`, found {}", given);
   if (scope != "uniform" && scope != "global" && scope != "allocate")
-    throw Error(ErrorKind::usage, "--scope", "'{}' is not uniform, global or allocate", scope);
+    throw Error(ErrorKind::usage, OptionName{"scope"}, "'{}' is not uniform, global or allocate", scope);
   budget.scope = scope == "global" ? Scope::global : scope == "allocate" ? Scope::allocate : Scope::uniform;
   budget.layers = layers;
   budget.skip = skip;
@@ -86,15 +90,15 @@ BudgetOptions PruneOptions::budget() const {
 
 PruneOptions PruneOptions::resolved() const {
   PruneOptions own = *this;
-  if (compensate == "auto") own.compensate = data.data.empty() ? "synthetic" : "calibrated";
+  if (compensate == "auto") own.compensate = data.data.empty() ? "most-sim" : "calibrated";
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
   if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
   if (scope == "auto")
     own.scope = own.criterion == "obs" && channels < 0 && (params >= 0 || macs >= 0) ? "allocate" : "uniform";
   if (own.scope == "allocate" && own.criterion != "obs")
-    throw Error(ErrorKind::usage, "--scope", "allocate goes with the criterion obs, not with {}", own.criterion);
+    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the criterion obs, not with {}", own.criterion);
   if (own.scope == "global" && own.criterion == "obs")
-    throw Error(ErrorKind::usage, "--scope",
+    throw Error(ErrorKind::usage, OptionName{"scope"},
                 "errors of different depths can't be compared: allocate, not global, goes with obs");
   return own;
 }

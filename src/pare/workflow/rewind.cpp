@@ -15,7 +15,8 @@ TrainingJob dense_job(int64_t rewind) {
 EarlyIterate early_iterate(const Graph& initial, const TrainingOutcome& dense, int64_t epoch) {
   if (epoch == 0) return {.graph = initial};
   if (const auto ran = static_cast<int64_t>(dense.state.history.size()); ran < epoch)
-    throw Error(ErrorKind::usage, "--rewind", "the dense training ended after epoch {}, before epoch {}", ran, epoch);
+    throw Error(ErrorKind::usage, OptionName{"rewind"}, "the dense training ended after epoch {}, before epoch {}", ran,
+                epoch);
   EarlyIterate early{.epoch = epoch, .graph = dense.graph, .state = as_start(dense.after_epoch(epoch))};
   for (const TensorMap* tensors : {&early.state->raw, &early.state->statistics})
     for (const auto& [name, tensor] : *tensors)

@@ -98,7 +98,7 @@ nlohmann::json fingerprint(const Dataset& data) {
 
 void write_training_logs(const RunDirectory& run, const std::vector<EpochReport>& history) {
   write_file_atomically(run.path / "log.jsonl", [&](std::ostream& out) {
-    for (const auto& report : history) out << report.json().dump() << "\n";
+    for (const auto& report : history) out << to_json(report).dump() << "\n";
   });
   const auto number = [](double value) { return std::isnan(value) ? std::string() : fmt::format("{}", value); };
   write_file_atomically(run.path / "log.csv", [&](std::ostream& out) {

@@ -7,10 +7,16 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
+#include "pare/samples/samples.h"
+#include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"
+#include "pare/sparsify/gradual.h"
+#include "pare/sparsify/hard_concrete.h"
 #include "pare/sparsify/slimming.h"
 #include "pare/workflow/distill.h"
+#include "pare/workflow/prune.h"
 #include "pare/workflow/rewind.h"
+#include "pare/workflow/sparsifier_traits.h"
 
 namespace pare {
 
@@ -18,6 +24,14 @@ namespace {
 
 constexpr const char* kFinetuning = "fine-tuning";
 constexpr double kHardlyAny = 0.01;  // of the weights: a method that found no more says so
+
+class Sparsifier;
+
+struct SparsifierEntry {
+  SparsifierTraits traits;
+  void (Sparsifier::*run)();
+};
+const SparsifierEntry& find_sparsifier(const std::string& name);
 
 class Sparsifier {
  public:
@@ -31,18 +45,7 @@ class Sparsifier {
   }
 
   SparsifyResult run() {
-    static const std::map<std::string, void (Sparsifier::*)()> methods = {
-        {"cs", &Sparsifier::continuous},
-        {"magnitude", &Sparsifier::magnitude},
-        {"gmp", &Sparsifier::gradual},
-        {"l0", &Sparsifier::hard_concrete},
-        {"slimming", &Sparsifier::slimming},
-        {"imp", &Sparsifier::prune_rewound},
-        {"imp-continued", &Sparsifier::iterative_continued},
-        {"lr-rewind", &Sparsifier::rate_rewinding},
-        {"weight-rewind", &Sparsifier::prune_rewound},
-    };
-    (this->*methods.at(options_.method))();
+    (this->*find_sparsifier(options_.method).run)();
     if (options_.finetune > 0) finetune();
     result_.graph = masked(graph_, result_.masks);
     add_notes();
@@ -63,17 +66,17 @@ class Sparsifier {
     nlohmann::json definition = {{"what", what},
                                  {"method", options_.method},
                                  {"s-init", options_.s_init},
-                                 {"lambda", options_.lambda},
+                                 {"lambda", options_.lambda.value_or(-1)},
                                  {"beta-final", options_.beta_final},
-                                 {"mask-rate", options_.mask_rate},
-                                 {"gates-by", options_.gates_by},
-                                 {"sparsity", options_.sparsity},
+                                 {"mask-rate", options_.mask_rate.value_or(-1)},
+                                 {"gates-by", name_of(options_.gates_by)},
+                                 {"sparsity", options_.sparsity.value_or(-1)},
                                  {"gmp", {options_.gmp_begin, options_.gmp_end, options_.gmp_every}},
                                  {"tensors", names_}};
     // Of the methods only gmp masks while it trains; what is not said is the default.
     const MaskOptions plain;
     if (options_.method == "gmp" && options_.mask.distribution != plain.distribution)
-      definition["distribution"] = options_.mask.distribution;
+      definition["distribution"] = name_of(options_.mask.distribution);
     if (options_.method == "gmp" && !options_.mask.pattern.empty()) definition["pattern"] = options_.mask.pattern;
     if (options_.method == "gmp" && options_.mask.allow_empty) definition["allow-empty"] = true;
     definition["masks"] = fingerprint(result_.masks);
@@ -102,7 +105,7 @@ class Sparsifier {
   }
 
   // Is it said how many weights are kept, and where, that a method could find by itself?
-  bool count_given() const { return options_.asked() >= 0; }
+  bool count_given() const { return options_.asked().has_value(); }
 
   TensorMap by_magnitude(double sparsity) const {
     return masks_by_score(magnitudes(masked(graph_, result_.masks).tensors, names_), {}, sparsity, mask_);
@@ -128,14 +131,15 @@ class Sparsifier {
         result_.notes.push_back(note);
     result_.removed = removed();
     const double half = 0.5 / static_cast<double>(std::max<int64_t>(report.masked_total, 1));
-    if (options_.asked() >= 0 && result_.removed < options_.asked() - half - 1e-9)
+    const std::optional<double> asked = options_.asked();
+    if (asked && result_.removed < *asked - half - 1e-9)
       result_.notes.push_back(fmt::format("{} removed {:.2f} % where {:.2f} % was asked for", options_.method,
-                                          100 * result_.removed, 100 * options_.asked()));
-    if (options_.asked() < 0 && result_.removed < kHardlyAny)
+                                          100 * result_.removed, 100 * *asked));
+    if (!asked && result_.removed < kHardlyAny)
       result_.notes.push_back(
           fmt::format("{} removed {:.2f} %, hardly any weight: {}", options_.method, 100 * result_.removed,
-                      options_.method == "cs" ? "a lower --s-init or a larger --mask-rate removes more"
-                                              : "a larger --lambda or --mask-rate removes more"));
+                      options_.method == "cs" ? "a lower `s-init` or a larger `mask-rate` removes more"
+                                              : "a larger `lambda` or `mask-rate` removes more"));
   }
 
   // Guards a mask that a method found by itself against emptied layers.
@@ -153,9 +157,9 @@ class Sparsifier {
   void continuous() {
     ContinuousOptions cs;
     if (!options_.s_init.empty()) cs.s_init = options_.s_init[0];
-    if (options_.lambda >= 0) cs.lambda = options_.lambda;
+    cs.lambda = options_.lambda.value_or(cs.lambda);
     cs.beta_final = options_.beta_final;
-    if (options_.mask_rate >= 0) cs.mask_rate = options_.mask_rate;
+    cs.mask_rate = options_.mask_rate.value_or(cs.mask_rate);
     const bool keeps = options_.keep_search_weights && options_.rewind > 0;
     TensorMap start;
     for (int64_t round = 1; round <= options_.rounds; ++round) {
@@ -187,12 +191,12 @@ class Sparsifier {
 
   void magnitude() {
     if (!trained_) train_dense();
-    result_.masks = by_magnitude(options_.asked());
+    result_.masks = by_magnitude(*options_.asked());
     finish_round("pruned");
   }
 
   void gradual() {
-    GradualPruning method({.sparsity = options_.asked(),
+    GradualPruning method({.sparsity = *options_.asked(),
                            .begin = options_.gmp_begin,
                            .end = options_.gmp_end,
                            .every = options_.gmp_every},
@@ -200,31 +204,31 @@ class Sparsifier {
     const TrainingOutcome outcome = train("gradual", {.graph = graph_}, options_.training, &method);
     graph_ = outcome.graph;
     result_.masks = outcome.state.method;
-    if (result_.masks.empty()) result_.masks = by_magnitude(options_.asked());  // of no epochs
+    if (result_.masks.empty()) result_.masks = by_magnitude(*options_.asked());  // of no epochs
     finish_round("pruned");
   }
 
   void hard_concrete() {
     HardConcreteOptions l0;
-    if (options_.lambda >= 0) l0.lambda = options_.lambda;
-    if (options_.mask_rate >= 0) l0.gate_rate = options_.mask_rate;
-    l0.adam = options_.gates_by == "adam";
+    l0.lambda = options_.lambda.value_or(l0.lambda);
+    l0.gate_rate = options_.mask_rate.value_or(l0.gate_rate);
+    l0.adam = options_.gates_by == GatesBy::adam;
     HardConcrete method(l0, names_);
     const TrainingOutcome outcome = train("gates", {.graph = graph_}, options_.training, &method);
     graph_ = outcome.graph;  // gates folded in
     const TensorMap scores = magnitudes(outcome.state.raw, names_);
     result_.masks =
-        guarded(count_given() ? masks_by_score(magnitudes(graph_.tensors, names_), scores, options_.asked(), mask_)
+        guarded(count_given() ? masks_by_score(magnitudes(graph_.tensors, names_), scores, *options_.asked(), mask_)
                               : method.masks(outcome.state.raw),
                 scores);
     finish_round("gates fixed");
   }
 
   void slimming() {
-    Slimming method(batch_norm_scales(graph_), options_.lambda >= 0 ? options_.lambda : 1e-4);
+    Slimming method(batch_norm_scales(graph_), options_.lambda.value_or(1e-4));
     graph_ = train("slimming", {.graph = graph_}, options_.training, &method).graph;
     PruneOptions cut;
-    cut.channels = options_.sparsity;
+    cut.channels = *options_.sparsity;
     cut.criterion = "bn";
     cut.scope = "global";
     cut.compensate = "none";
@@ -234,19 +238,20 @@ class Sparsifier {
     parameters_ = cost_of(graph_).parameters;
     PruneResult pruned = prune(graph_, cut);
     graph_ = std::move(pruned.graph);
-    result_.channels = std::move(pruned.groups);
+    for (const auto& group : pruned.groups)
+      result_.channels.push_back({group.name, group.total, group.kept, group.reason});
     for (const auto& name : names_) result_.masks[name] = at::ones(graph_.tensor(name).sizes(), at::kBool);
     finish_round("channels removed");
   }
 
   double sparsity_after(int64_t prunings) const {
-    if (options_.sparsity < 0) return 1 - std::pow(1 - options_.round_rate, static_cast<double>(prunings));
+    if (!options_.sparsity) return 1 - std::pow(1 - options_.round_rate, static_cast<double>(prunings));
     const double part = static_cast<double>(prunings) / static_cast<double>(options_.rounds);
-    return 1 - std::pow(1 - options_.sparsity, part);
+    return 1 - std::pow(1 - *options_.sparsity, part);
   }
 
   // As many times as there are rounds: remove the smallest weights and train the rest, from `early` or, where that is
-  // null, from where they are, with the schedule from epoch --rewind on (`replay`) or from its beginning.
+  // null, from where they are, with the schedule from epoch `rewind` on (`replay`) or from its beginning.
   void prune_in_rounds(const EarlyIterate* early, bool replay) {
     for (int64_t round = 1; round <= options_.rounds; ++round) {
       result_.masks = by_magnitude(sparsity_after(round));
@@ -259,7 +264,7 @@ class Sparsifier {
   }
 
   // Frankle et al. 2019, and the weight rewinding of Renda et al. 2020: the dense network is trained, and every round
-  // begins with its state of epoch --rewind.
+  // begins with its state of epoch `rewind`.
   void prune_rewound() {
     const Graph initial = graph_;
     const TrainingOutcome dense = train_dense(options_.rewind);
@@ -273,7 +278,7 @@ class Sparsifier {
     prune_in_rounds(nullptr, false);
   }
 
-  // Renda et al. 2020: after pruning the schedule is replayed from epoch --rewind on the weights of now.
+  // Renda et al. 2020: after pruning the schedule is replayed from epoch `rewind` on the weights of now.
   void rate_rewinding() {
     if (!trained_) train_dense();
     prune_in_rounds(nullptr, true);
@@ -299,9 +304,46 @@ class Sparsifier {
   int64_t epochs_ = 0;
   int64_t parameters_ = 0;  // slimming: before channels went
   SparsifyResult result_;
+
+  friend struct SparsifierList;
 };
 
+// The methods. A new one is a function of Sparsifier and an entry here.
+struct SparsifierList {
+  static constexpr SparsifierEntry entries[] = {
+      {{.name = "cs", .finds_count = true, .rounds = true, .mask_at_end = true}, &Sparsifier::continuous},
+      {{.name = "magnitude", .dense_first = true}, &Sparsifier::magnitude},
+      {{.name = "gmp", .mask_at_end = true}, &Sparsifier::gradual},
+      {{.name = "imp", .dense_first = true, .rounds = true, .rounds_say = true}, &Sparsifier::prune_rewound},
+      {{.name = "imp-continued", .dense_first = true, .rounds = true, .rounds_say = true},
+       &Sparsifier::iterative_continued},
+      {{.name = "l0", .finds_count = true, .mask_at_end = true}, &Sparsifier::hard_concrete},
+      {{.name = "slimming"}, &Sparsifier::slimming},
+      {{.name = "lr-rewind", .dense_first = true, .rounds = true}, &Sparsifier::rate_rewinding},
+      {{.name = "weight-rewind", .dense_first = true, .rounds = true}, &Sparsifier::prune_rewound},
+  };
+};
+
+const SparsifierEntry& find_sparsifier(const std::string& name) {
+  for (const auto& entry : SparsifierList::entries)
+    if (name == entry.traits.name) return entry;
+  throw Error(ErrorKind::usage, OptionName{"method"}, "there is no {}", name);
+}
+
 }  // namespace
+
+const SparsifierTraits& sparsifier_traits(const std::string& name) { return find_sparsifier(name).traits; }
+
+std::vector<std::string> sparsifiers() {
+  std::vector<std::string> names;
+  for (const auto& entry : SparsifierList::entries) names.emplace_back(entry.traits.name);
+  return names;
+}
+
+SparsifyResult sparsify(const Graph& graph, const Samples& samples, const SparsifyOptions& options,
+                        Observer& observer) {
+  return sparsify(graph, options.trained, dataset_of(samples), options, observed_training(observer));
+}
 
 SparsifyResult sparsify(const Graph& graph, bool trained, const Dataset& data, const SparsifyOptions& options,
                         const Trainer& trainer) {

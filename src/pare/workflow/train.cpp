@@ -13,6 +13,7 @@
 #include "pare/core/file_lock.h"
 #include "pare/core/options.h"
 #include "pare/data/augment.h"
+#include "pare/samples/samples.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"
 
@@ -36,10 +37,10 @@ void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
 
 DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
   if (!(fraction >= 0 && fraction < 1))
-    throw Error(ErrorKind::usage, "--validation", "expected a part from 0 to 1, found {}", fraction);
+    throw Error(ErrorKind::usage, OptionName{"validation"}, "expected a part from 0 to 1, found {}", fraction);
   const auto count = static_cast<int64_t>(fraction * static_cast<double>(data.size()));
   if (fraction > 0 && count == 0)
-    throw Error(ErrorKind::usage, "--validation", "{} of {} images is none", fraction, data.size());
+    throw Error(ErrorKind::usage, OptionName{"validation"}, "{} of {} images is none", fraction, data.size());
   if (count == 0) return {data, {}};
   Random random(mix_seed({seed, 3}));
   auto order = random_permutation(data.size(), random);
@@ -85,18 +86,19 @@ nlohmann::json definition_of(const Graph& graph, const Dataset& data, const Trai
 
 std::optional<TrainState> earlier_state(const RunDirectory& run, const TrainingOptions& options,
                                         const ProcessGroup& ranks) {
-  if (options.fresh && options.resume) throw Error(ErrorKind::usage, "--fresh", "and --resume contradict each other");
+  if (options.fresh && options.resume)
+    throw Error(ErrorKind::usage, OptionName{"fresh"}, "and `resume` contradict each other");
   std::error_code ignored;
   if (options.fresh && ranks.main()) fs::remove(run.state(), ignored);
   if (!fs::exists(run.state(), ignored)) {
     if (options.resume)
-      throw Error(ErrorKind::usage, "--resume", "there is no run to go on with in {}", run.path.string());
+      throw Error(ErrorKind::usage, OptionName{"resume"}, "there is no run to go on with in {}", run.path.string());
     return std::nullopt;
   }
   try {
     return read_train_state(run.state(), run.hash);
   } catch (const Error& error) {
-    throw Error(error.kind(), error.where(), "{}; --fresh begins the run anew", error.message());
+    throw Error(error.kind(), error.where(), "{}; `fresh` begins the run anew", error.message());
   }
 }
 
@@ -107,8 +109,9 @@ std::optional<TrainState> state_for_all(const RunDirectory& run, const TrainingO
   if (ranks.main()) ranks.barrier();
   const double step = state ? static_cast<double>(state->step) : -1.0;
   if (ranks.broadcast(step) != step)
-    throw Error(ErrorKind::usage, "--runs", "rank {} finds another state than rank 0 in {}: all need one directory",
-                ranks.rank(), run.path.string());
+    throw Error(ErrorKind::usage, OptionName{"runs"},
+                "rank {} finds another state than rank 0 in {}: all need one directory", ranks.rank(),
+                run.path.string());
   return state;
 }
 
@@ -142,7 +145,7 @@ class StepLogs {
     steps_.flush();
     if (every_ > 0 && !steps_) throw Error(ErrorKind::file, path_.string(), "could not be written");
     if (!events_) return;
-    const auto json = report.json();
+    const auto json = to_json(report);
     for (const char* key : {"loss", "penalty", "accuracy", "validation", "rate", "images_per_second"})
       if (json.contains(key)) events_->scalar(fmt::format("epoch/{}", key), json[key].get<double>(), report.step);
     events_->flush();
@@ -168,9 +171,18 @@ class StepLogs {
   std::unique_ptr<EventWriter> events_;
 };
 
+// Training writes into its tensors.
+TrainState copied(TrainState state) {
+  for (TensorMap* tensors :
+       {&state.raw, &state.statistics, &state.optimizer, &state.average, &state.best, &state.method})
+    for (auto& [name, tensor] : *tensors) tensor = tensor.detach().clone();
+  return state;
+}
+
 }  // namespace
 
 TrainState TrainingOutcome::after_epoch(int64_t epoch) const {
+  if (const auto found = kept.find(epoch); found != kept.end()) return found->second;
   return read_train_state(epoch_path(run, epoch), run.hash);
 }
 
@@ -178,19 +190,24 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                              const TrainingJob& job) {
   options.train.check();
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1))
-    throw Error(ErrorKind::usage, "--label-smoothing", "expected 0 to 1, found {}", options.label_smoothing);
+    throw Error(ErrorKind::usage, OptionName{"label-smoothing"}, "expected 0 to 1, found {}", options.label_smoothing);
+  if (options.log_every > 0 && options.runs.empty())
+    throw Error(ErrorKind::usage, OptionName{"log-every"}, "there is no directory of runs to log into");
+  if ((options.resume || options.fresh) && options.runs.empty())
+    throw Error(ErrorKind::usage, OptionName{options.resume ? "resume" : "fresh"}, "there is no directory of runs");
   if (options.log_every < 0)
-    throw Error(ErrorKind::usage, "--log-every", "expected 0 or more, found {}", options.log_every);
+    throw Error(ErrorKind::usage, OptionName{"log-every"}, "expected 0 or more, found {}", options.log_every);
   if (options.train.patience > 0 && options.validation == 0)
-    throw Error(ErrorKind::usage, "--patience", "needs --validation, which says what is better");
+    throw Error(ErrorKind::usage, OptionName{"patience"}, "needs `validation`, which says what is better");
   check_classes(graph, data);
   const DatasetParts parts = hold_out(data, options.validation, options.train.seed);
   TrainingOutcome outcome;
-  outcome.run = open_run(options.runs, job.kind, definition_of(graph, data, options, job));
+  const bool stored = !options.runs.empty();
+  if (stored) outcome.run = open_run(options.runs, job.kind, definition_of(graph, data, options, job));
   ProcessGroup& ranks = job.ranks != nullptr ? *job.ranks : alone();
   std::optional<FileLock> only;  // two that train the same would write over each other's state
-  if (ranks.main()) only = FileLock::take(outcome.run.path / "lock", 0, job.waits, job.stop);
-  const auto from = state_for_all(outcome.run, options, ranks);
+  if (ranks.main() && stored) only = FileLock::take(outcome.run.path / "lock", 0, job.waits, job.stop);
+  const auto from = stored ? state_for_all(outcome.run, options, ranks) : std::optional<TrainState>();
   outcome.resumed_at = from ? from->step : 0;
   outcome.done_already = from && from->finished;
   if (job.begin) job.begin(outcome.done_already);
@@ -210,13 +227,18 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
                    .on_epoch =
                        [&](const TrainState& state) {
                          const int64_t epoch = state.history.back().epoch;
-                         if (std::count(job.keep_epochs.begin(), job.keep_epochs.end(), epoch) > 0)
-                           write_train_state(epoch_path(outcome.run, epoch), state, outcome.run.hash);
+                         if (std::count(job.keep_epochs.begin(), job.keep_epochs.end(), epoch) > 0) {
+                           if (stored)
+                             write_train_state(epoch_path(outcome.run, epoch), state, outcome.run.hash);
+                           else
+                             outcome.kept[epoch] = copied(state);
+                         }
                          logs->epoch(state.history.back());
                          if (job.on_epoch) job.on_epoch(state.history.back());
                        },
                    .save =
                        [&](const TrainState& state) {
+                         if (!stored) return;
                          write_train_state(outcome.run.state(), state, outcome.run.hash);
                          write_training_logs(outcome.run, state.history);
                        },
@@ -230,11 +252,31 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
   ranks.barrier();  // the files of rank 0 are there
   outcome.graph = std::move(job.keep_last ? result.last : result.best);
   outcome.state = std::move(result.state);
-  outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();
-  outcome.graph.metadata["pare.std"] = nlohmann::json(data.std).dump();
-  outcome.graph.metadata["pare.classes"] = json_text(data.classes);
+  if (data.images.scalar_type() == at::kByte) {  // what samples are normalised by, only their owner knows
+    outcome.graph.metadata["pare.mean"] = nlohmann::json(data.mean).dump();
+    outcome.graph.metadata["pare.std"] = nlohmann::json(data.std).dump();
+    outcome.graph.metadata["pare.classes"] = json_text(data.classes);
+  }
   if (!data.preprocess.empty()) outcome.graph.metadata["pare.preprocess"] = data.preprocess;
   return outcome;
+}
+
+Trainer observed_training(Observer& observer) {
+  return [&observer](const Graph& graph, const Dataset& data, const TrainingOptions& options, TrainingJob job) {
+    const std::string what = job.what.empty() ? "training" : job.what;
+    job.ranks = &observer.ranks();
+    job.on_step = [&](const StepReport& report) { observer.progress(what, report.at.step, report.at.steps); };
+    job.stop = [&] { return observer.cancelled(); };
+    return run_training(graph, data, options, job);
+  };
+}
+
+TrainingResult result_of(TrainingOutcome outcome) {
+  return {.graph = std::move(outcome.graph), .history = outcome.state.history, .run = outcome.run.path};
+}
+
+TrainingResult train(const Graph& graph, const Samples& samples, const TrainingOptions& options, Observer& observer) {
+  return result_of(observed_training(observer)(graph, dataset_of(samples), options, {}));
 }
 
 }  // namespace pare

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "pare/core/options.h"
@@ -11,20 +12,6 @@
 #include "pare/workflow/run_store.h"
 
 namespace pare {
-
-// Options of every command that trains.
-struct TrainingOptions {
-  TrainOptions train;
-  double label_smoothing = 0;
-  double validation = 0;      // part of the training images held out; the epoch that does best on them is kept
-  std::string runs = "runs";  // an option of every command, not described here
-  std::string tensorboard;
-  int64_t log_every = 0;  // steps between entries of steps.jsonl and TensorBoard; 0: epochs only
-  bool resume = false;    // insist that there is a run to go on with
-  bool fresh = false;     // forget an earlier one
-
-  void describe(OptionVisitor& options, bool with_epochs = true);
-};
 
 struct TrainingJob {
   std::string kind = "train";                    // names the run's directory
@@ -51,6 +38,7 @@ struct TrainingOutcome {
   int64_t resumed_at = 0;     // steps already done when it began
   bool done_already = false;  // an earlier run had finished
 
+  std::map<int64_t, TrainState> kept;  // where there is no directory: those of job.keep_epochs
   // The state after one of job.keep_epochs.
   TrainState after_epoch(int64_t epoch) const;
 };
@@ -61,6 +49,11 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
 
 // How a stage of a method is trained: run_training, or with feedback.
 using Trainer = std::function<TrainingOutcome(const Graph&, const Dataset&, const TrainingOptions&, TrainingJob)>;
+
+// run_training watched by an observer: its progress, cancellation and ranks.
+Trainer observed_training(Observer& observer);
+
+TrainingResult result_of(TrainingOutcome outcome);
 
 // The data without and with a part of `fraction` of its images, drawn by the seed: the same part of every class, but of
 // multi-label data any.

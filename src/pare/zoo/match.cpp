@@ -123,8 +123,8 @@ std::string shape_hint(const std::vector<ShapeMismatch>& mismatches, int64_t cla
     }
   }
   if (factors.size() == 1 && heads.empty())
-    return fmt::format("; every width differs by the factor {0}: multiply --width by {0}", *factors.begin());
-  if (factors.empty() && heads.size() == 1) return fmt::format("; --classes {} would fit", *heads.begin());
+    return fmt::format("; every width differs by the factor {0}: multiply `width` by {0}", *factors.begin());
+  if (factors.empty() && heads.size() == 1) return fmt::format("; `classes` {} would fit", *heads.begin());
   return "";
 }
 

@@ -31,7 +31,7 @@ struct MatchReport {
 
 // The graph with the checkpoint's values, in the graph's types.
 // Error{format}: names are missing or unexpected; the message lists them, with the nearest unexpected key for each
-// missing name. Error{shape}: a tensor has another shape; the message hints at --width or --classes where one would
+// missing name. Error{shape}: a tensor has another shape; the message hints at `width` or `classes` where one would
 // fit.
 Graph with_weights(const Graph& graph, const WeightList& weights, MatchReport& report,
                    const MatchOptions& options = {});

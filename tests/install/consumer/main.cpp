@@ -1,12 +1,12 @@
-// A program that uses the installed package: one architecture of the zoo, and how much it carries.
+// A program that uses the installed package: one architecture, and how much it carries.
+#include <pare/pare.h>
+
 #include <cstdio>
 
-#include "pare/core/version.h"
-#include "pare/zoo/zoo.h"
-
 int main() {
-  const pare::Graph graph = pare::build("lenet-300-100");
+  const pare::Graph graph = pare::build(pare::ModelOptions{.arch = "lenet-300-100"});
   std::printf("pare %s: %s has %zu nodes and %zu tensors\n", pare::kVersion, graph.name.c_str(), graph.nodes.size(),
               graph.tensors.size());
+  pare::save(graph, "consumer.onnx", {.force = true});
   return graph.tensors.empty() ? 1 : 0;
 }

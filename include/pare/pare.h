@@ -1,0 +1,23 @@
+// pare makes trained neural networks smaller without breaking them. This is all of it; README has a program.
+//
+// Methods are functions of one shape: a const Graph and perhaps Samples in, a result out; options are plain structs, an
+// Observer hears what goes on, and what goes wrong is an Error. Nothing writes to what it is given.
+#pragma once
+
+#include "pare/compare.h"
+#include "pare/distill.h"
+#include "pare/error.h"
+#include "pare/evaluate.h"
+#include "pare/explain.h"
+#include "pare/fuse.h"
+#include "pare/graph.h"
+#include "pare/inspect.h"
+#include "pare/io.h"
+#include "pare/observer.h"
+#include "pare/options.h"
+#include "pare/report.h"
+#include "pare/run.h"
+#include "pare/samples.h"
+#include "pare/sparsify.h"
+#include "pare/train.h"
+#include "pare/version.h"

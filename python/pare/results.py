@@ -1,0 +1,136 @@
+"""What functions of the module return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._pare import Graph
+
+
+@dataclass
+class NodeCost:
+    name: str
+    op: str
+    output: str  # type of its first output, "?" when not known
+    parameters: int
+    macs: int
+
+
+@dataclass
+class ChannelGroup:
+    """Channels that layers make together: one layer's output, or a residual stream with all layers that add to it."""
+
+    name: str
+    channels: int
+    removable: int
+    reason: str  # why the others are not
+    permutable: int
+    blocks: int
+    fixed_reason: str
+    producers: list[str]
+    consumers: list[str]
+
+
+@dataclass
+class Inspection:
+    parameters: int
+    statistics: int
+    macs: int  # for one sample
+    flops: int
+    bytes: int
+    complete: bool  # False: MACs are a lower bound
+    nodes: list[NodeCost]
+    groups: list[ChannelGroup]
+    unknown_shapes: dict[str, str]
+
+
+@dataclass
+class Evaluation:
+    """Metrics by name: top1, top5 and loss, or map, class-map, f1, macro-f1 and loss of several labels."""
+
+    metrics: list[dict[str, float]]  # of each model, and of the ensemble last
+    samples: int
+    seconds: float
+
+    def __getitem__(self, name: str) -> float:
+        """The metric of the first model."""
+        return self.metrics[0][name]
+
+
+@dataclass
+class Attribution:
+    maps: np.ndarray  # [samples, height, width], as large as the layer or the input
+    scores: np.ndarray  # [samples, classes]
+    classes: np.ndarray  # what each map explains
+    errors: np.ndarray | None  # of conservation, for methods that conserve
+
+
+@dataclass
+class Difference:
+    name: str
+    largest: float
+    relative: float
+    outside: int  # elements outside the tolerance
+    problem: str  # types or shapes that differ
+
+    @property
+    def same(self) -> bool:
+        return not self.problem and self.outside == 0
+
+
+@dataclass
+class Verification:
+    outputs: list[Difference]
+
+    @property
+    def same(self) -> bool:
+        return all(output.same for output in self.outputs)
+
+    def __bool__(self) -> bool:
+        return self.same
+
+
+@dataclass
+class NodeDiff:
+    change: str  # same, changed, added or removed
+    op: str
+    a: dict[str, Any] | None
+    b: dict[str, Any] | None
+    what: str
+    weight_distance: float
+
+
+@dataclass
+class GraphDiff:
+    nodes: list[NodeDiff]
+    inputs: list[dict[str, str]]
+
+    def count(self, change: str) -> int:
+        return sum(node.change == change for node in self.nodes)
+
+
+@dataclass
+class Fusion:
+    graph: Graph
+    aligned: list[Graph]  # every model in the reference's shape
+    shares: list[float]
+    alignments: list[list[dict[str, Any]]] = field(repr=False)
+
+
+@dataclass
+class Training:
+    graph: Graph
+    history: list[dict[str, float]]  # one entry per epoch
+    run: str  # its directory; empty where nothing is written
+
+
+@dataclass
+class Sparsified:
+    graph: Graph
+    masks: dict[str, np.ndarray] = field(repr=False)
+    sparsity: float
+    layers: list[dict[str, Any]]
+    notes: list[str]

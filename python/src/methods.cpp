@@ -1,0 +1,110 @@
+// What makes models of models.
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "bind.h"
+#include "convert.h"
+#include "pare/distill.h"
+#include "pare/fuse.h"
+#include "pare/sparsify.h"
+#include "pare/train.h"
+#include "samples.h"
+#include "watch.h"
+
+namespace pare::python {
+
+namespace {
+
+using namespace pybind11::literals;
+
+py::dict fuse_models(const std::vector<Graph>& models, const py::object& samples, const std::vector<double>& weights,
+                     uint64_t seed, const py::dict& keywords, const py::object& progress) {
+  if (models.empty()) throw Error(ErrorKind::usage, "models", "there are none");
+  auto options = options_from<FuseOptions>(keywords, "fuse");
+  options.weights = weights;
+  options.seed = seed;
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, models.front());
+  const FusionResult result = watch.run([&] { return fuse(models, given, options, watch); });
+  py::list alignments;
+  for (const auto& alignment : result.alignments) {
+    py::list classes;
+    for (size_t l = 0; l < alignment.classes.size(); ++l) {
+      const ClassAlignment& one = alignment.classes[l];
+      const at::Tensor& plan = alignment.plans[l];
+      classes.append(py::dict("name"_a = one.name, "source"_a = one.source, "target"_a = one.target,
+                              "cost"_a = one.cost, "fixed"_a = one.fixed, "reason"_a = one.reason,
+                              "plan"_a = plan.defined() ? py::object(to_array(plan)) : py::object(py::none())));
+    }
+    alignments.append(classes);
+  }
+  return py::dict("graph"_a = result.fused, "aligned"_a = result.aligned, "shares"_a = result.shares,
+                  "alignments"_a = alignments);
+}
+
+py::dict to_python(const TrainingResult& result) {
+  py::list history;
+  for (const auto& epoch : result.history)
+    history.append(py::dict("epoch"_a = epoch.epoch, "loss"_a = epoch.loss, "penalty"_a = epoch.penalty,
+                            "accuracy"_a = epoch.accuracy, "validation"_a = epoch.validation, "rate"_a = epoch.rate,
+                            "seconds"_a = epoch.seconds));
+  return py::dict("graph"_a = result.graph, "history"_a = history, "run"_a = result.run.string());
+}
+
+// What is no option of the command line's `describe`, but is one of every training.
+struct Run {
+  std::string runs;
+  uint64_t seed = 0;
+
+  void apply(TrainingOptions& training) const {
+    training.runs = runs;
+    training.train.seed = seed;
+  }
+};
+
+py::dict train_model(const Graph& graph, const py::object& samples, const std::string& runs, uint64_t seed,
+                     const py::dict& keywords, const py::object& progress) {
+  auto options = options_from<TrainingOptions>(keywords, "train");
+  Run{runs, seed}.apply(options);
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, graph);
+  return to_python(watch.run([&] { return train(graph, given, options, watch); }));
+}
+
+py::dict distill_model(const Graph& student, const Graph& teacher, const py::object& samples, const std::string& runs,
+                       uint64_t seed, const py::dict& keywords, const py::object& progress) {
+  auto options = options_from<DistillOptions>(keywords, "distill");
+  Run{runs, seed}.apply(options.training);
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, student);
+  return to_python(watch.run([&] { return distill(student, teacher, given, options, watch); }));
+}
+
+py::dict sparsify_model(const Graph& graph, const py::object& samples, bool trained, const std::string& runs,
+                        uint64_t seed, const py::dict& keywords, const py::object& progress) {
+  auto options = options_from<SparsifyOptions>(keywords, "sparsify");
+  options.trained = trained;
+  Run{runs, seed}.apply(options.training);
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, graph);
+  const SparsifyResult result = watch.run([&] { return sparsify(graph, given, options, watch); });
+  py::list layers;
+  if (!result.rounds.empty())
+    for (const auto& layer : result.rounds.back().sparsity.layers)
+      layers.append(py::dict("name"_a = layer.name, "total"_a = layer.total, "kept"_a = layer.kept));
+  std::vector<std::string> notes;
+  for (const auto& note : result.notes) notes.push_back(as_keywords(note));
+  return py::dict("graph"_a = result.graph, "masks"_a = to_arrays(result.masks), "sparsity"_a = result.removed,
+                  "layers"_a = layers, "notes"_a = notes);
+}
+
+}  // namespace
+
+void bind_methods(py::module_& module) {
+  module.def("fuse", &fuse_models);
+  module.def("train", &train_model);
+  module.def("distill", &distill_model);
+  module.def("sparsify", &sparsify_model);
+}
+
+}  // namespace pare::python

@@ -1,0 +1,4 @@
+// The version is public.
+#pragma once
+
+#include "pare/version.h"  // IWYU pragma: export
