@@ -695,6 +695,8 @@ printf 'b\na\n' >turned.txt
 exits "classes in another order than the model's" 2 eval of_pics.onnx --data folder:pics --class-map turned.txt
 exits "a gate at chance" 5 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt --max-drop 1 -o gated.onnx
 check "a gate at chance: says so" "$(cat stderr)" grep -q 'no better than chance among 5 classes' stderr
+exits "too many samples for the memory" 1 prune scores5.onnx --channels 0.5 --compensate calibrated --samples 2 --data folder:pics --class-map map.txt --max-memory 0.0001 -o gated.onnx
+check "too many samples for the memory: says what needs less" "$(cat stderr)" grep -qE 'needs .* the limit is .*--max-memory.*lower --samples or --limit' stderr
 exits "no gate at chance" 0 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt -o gated.onnx
 check "no gate at chance: a note" "$(cat stderr)" grep -q 'note: .*no better than chance' stderr
 
