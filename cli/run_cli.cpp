@@ -312,11 +312,25 @@ bool is_main_rank() {
   return rank == nullptr || std::string_view(rank) == "0";
 }
 
+// What needs less memory, of the options that the command has.
+std::string memory_advice(const std::vector<std::string>& words) {
+  std::vector<std::string> smaller;
+  for (const auto& command : all_commands()) {
+    if (words.empty() || command->name() != words[0]) continue;
+    FlagLister options;
+    command->describe(options);
+    for (const auto& flag : options.flags)
+      if (flag.name == "samples" || flag.name == "limit" || flag.name == "batch") smaller.push_back("--" + flag.name);
+  }
+  return fmt::format(" (--max-memory GB sets the limit{}{})", smaller.empty() ? "" : "; to need less, lower ",
+                     fmt::join(smaller, " or "));
+}
+
 // With --json the document on stdout holds the error, beside what was found before it.
-int ended(const Error& error, bool json, nlohmann::json found) {
+int ended(const Error& error, const std::vector<std::string>& words, nlohmann::json found) {
   const bool memory = error.kind() == ErrorKind::memory;
-  show(stderr, fmt::format("pare: {}{}\n", escape_controls(with_flags(error.what())),
-                           memory ? " (--max-memory GB sets the limit)" : ""));
+  show(stderr, fmt::format("pare: {}{}\n", escape_controls(with_flags(error.what())), memory ? memory_advice(words) : ""));
+  const bool json = asks_for_json(words);
   if (!json || !is_main_rank()) return exit_code(error.kind());
   if (!found.is_object()) found = nlohmann::json::object();
   found["error"] = {{"kind", to_string(error.kind())},
@@ -333,23 +347,23 @@ int ended(const Error& error, bool json, nlohmann::json found) {
 int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // `pare … | head` ends quietly
   handle_interrupts();
-  const std::span words(argv, static_cast<size_t>(argc));
-  const bool json = asks_for_json({argv + 1, argv + argc});
+  const std::span all(argv, static_cast<size_t>(argc));
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   nlohmann::json found;
   try {
     return parse_and_run(argc, argv, found);
   } catch (const Error& error) {
-    return ended(error, json, std::move(found));
+    return ended(error, words, std::move(found));
   } catch (const OutOfMemory& refused) {
-    return ended({ErrorKind::memory, "a tensor", to_string(refused)}, json, std::move(found));
+    return ended({ErrorKind::memory, "a tensor", to_string(refused)}, words, std::move(found));
   } catch (const c10::Error& error) {
-    return ended(unforeseen(words, error.what_without_backtrace()), json, std::move(found));
+    return ended(unforeseen(all, error.what_without_backtrace()), words, std::move(found));
   } catch (const std::bad_alloc&) {
-    return ended({ErrorKind::failed, "memory", "there is not enough"}, json, std::move(found));
+    return ended({ErrorKind::failed, "memory", "there is not enough"}, words, std::move(found));
   } catch (const std::length_error&) {
-    return ended({ErrorKind::failed, "memory", "something would be larger than any memory"}, json, std::move(found));
+    return ended({ErrorKind::failed, "memory", "something would be larger than any memory"}, words, std::move(found));
   } catch (const std::exception& error) {
-    return ended(unforeseen(words, error.what()), json, std::move(found));
+    return ended(unforeseen(all, error.what()), words, std::move(found));
   }
 }
 

@@ -28,6 +28,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr int64_t kMostProcesses = 1024;
+
 // A file that is there as long as this is.
 struct ScratchFile {
   ScratchFile(fs::path where, const std::string& text) : path(std::move(where)) {
@@ -65,7 +67,8 @@ class Tickets : public Command {
     const auto start = std::chrono::steady_clock::now();
     if (output_.empty()) throw Error(ErrorKind::usage, "--output", "name a directory for the tickets");
     if (model_options_.arch.empty()) throw Error(ErrorKind::usage, "--arch", "name an architecture");
-    if (processes_ < 1) throw Error(ErrorKind::usage, "--processes", "expected at least 1, found {}", processes_);
+    if (processes_ < 1 || processes_ > kMostProcesses)
+      throw Error(ErrorKind::usage, "--processes", "expected 1 to {}, found {}", kMostProcesses, processes_);
     tickets_.search.training.train.seed = static_cast<uint64_t>(session.common.seed);
     tickets_.check();
     const bool collects = join_.empty() && place_from_environment().rank == 0;

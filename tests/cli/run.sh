@@ -368,6 +368,14 @@ check "explain: says that it is lost" "$(cat stdout stderr)" grep -qE 'biased.on
 check "explain: warns of it" "$(cat stderr)" grep -q 'note: biased.onnx: the maps do not add up to the score' stderr
 exits "explain: a rule without biases" 0 explain biased.onnx "$picture" --class 3 --method lrp --layer input -o maps_kept
 check "explain: nothing is lost, no warning" "$(cat stderr)" bash -c '! grep -q "add up" stderr'
+run convert --arch lenet-5 -o biased.safetensors
+node -e '
+  const fs = require("fs"), file = fs.readFileSync("biased.safetensors");
+  file.fill(0, 8 + Number(file.readBigUInt64LE(0)));
+  fs.writeFileSync("silent.safetensors", file);'
+run convert silent.safetensors --arch lenet-5 -o silent.onnx
+exits "explain beside a model that says nothing" 0 explain biased.onnx "$picture" --class 3 --compare silent.onnx -o maps_silent
+check "explain: no map, not a cosine of zero" "$(cat stdout)" bash -c 'grep -q "no map" stdout && ! grep -q "0.0000 *0.0000" stdout'
 exits "explain beside two models" 0 explain vgg9.onnx "$picture" --compare vgg9.onnx,other.onnx --class 3 -o maps_three --json
 check "explain beside two models: each compared" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [same, other] = r.explanations[0].compared;
@@ -515,6 +523,20 @@ node -e '
 exits "bench of one sparse model" 0 bench zeros.safetensors --arch lenet-300-100 --json --threads 1 --rounds 5 --seconds 0.1 --no-onnxruntime --no-record
 check "bench of one sparse model: it is compared with none" "$(head -c 400 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")); process.exit(r.models[0].zeros === 1 && r.notes.length === 0 ? 0 : 1)'
+run convert --arch lenet-300-100 -o dense.onnx
+exits "prune a sparse model" 0 prune zeros.safetensors --arch lenet-300-100 --channels 0.5 --compensate none --round-to 1 -o zeros_pruned.onnx --no-record
+exits "bench of a model with removed channels and zeros" 0 bench dense.onnx zeros_pruned.onnx --json --threads 1 --rounds 5 --seconds 0.1 --no-onnxruntime --no-record
+check "bench: does not ask for what was done" "$(head -c 900 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(r.models[1].mac_ratio > 1.5 && !r.notes.some((n) => /bought nothing|Remove channels/i.test(n)) ? 0 : 1)'
+# The first float of the data becomes NaN.
+node -e '
+  const fs = require("fs"), file = fs.readFileSync("dense.safetensors");
+  file.writeFloatLE(NaN, 8 + Number(file.readBigUInt64LE(0)));
+  fs.writeFileSync("nan.safetensors", file);'
+exits "prune a model with NaN" 1 prune nan.safetensors --arch lenet-300-100 --channels 0.5 -o nan.onnx
+check "prune a model with NaN: says which tensor, and why" "$(cat stderr)" grep -qE 'holds NaN: its channels can neither be ranked nor merged' stderr
+check "prune a model with NaN: writes nothing" "$(ls nan.onnx 2>/dev/null)" test ! -e nan.onnx
 
 # Another number of threads and another directory are other measurements.
 mkdir -p timed/one timed/two
@@ -673,6 +695,8 @@ printf 'b\na\n' >turned.txt
 exits "classes in another order than the model's" 2 eval of_pics.onnx --data folder:pics --class-map turned.txt
 exits "a gate at chance" 5 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt --max-drop 1 -o gated.onnx
 check "a gate at chance: says so" "$(cat stderr)" grep -q 'no better than chance among 5 classes' stderr
+exits "too many samples for the memory" 1 prune scores5.onnx --channels 0.5 --compensate calibrated --samples 2 --data folder:pics --class-map map.txt --max-memory 0.0001 -o gated.onnx
+check "too many samples for the memory: says what needs less" "$(cat stderr)" grep -qE 'needs .* the limit is .*--max-memory.*lower --samples or --limit' stderr
 exits "no gate at chance" 0 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt -o gated.onnx
 check "no gate at chance: a note" "$(cat stderr)" grep -q 'note: .*no better than chance' stderr
 
@@ -894,6 +918,34 @@ status=$?
 check "an error that cannot be printed as JSON keeps its exit code" "exit $status" test $status -eq 1
 "$pare" inspect "$models/mlp.onnx" >/dev/full 2>stderr
 check "a full device is reported" "exit 0" test $? -ne 0
+(
+  trap '' XFSZ
+  ulimit -f 8
+  "$pare" convert --arch resnet20 -o full_disk.onnx --no-record >stdout 2>stderr
+)
+status=$?
+check "a full disk" "exit $status" test $status -eq 1
+check "a full disk: names the file and the reason" "$(head -c 300 stderr)" grep -qE 'full_disk.onnx.*(File too large|No space left)' stderr
+check "a full disk: leaves nothing" "$(ls full_disk*)" test -z "$(find . -maxdepth 1 -name 'full_disk*')"
+# A dumb terminal cannot go back in a line: nothing is drawn on it. Needs script, which gives a program a terminal.
+if command -v script >/dev/null; then
+  mkdir -p drawn
+  node -e "$idx"'
+    for (const name of ["train", "t10k"]) {
+      idx(`drawn/${name}-images-idx3-ubyte`, [6000, 28, 28], (i) => i % 251);
+      idx(`drawn/${name}-labels-idx1-ubyte`, [6000], (i) => i % 10);
+    }'
+  long=("$pare" train --arch convnet-bn --data mnist:drawn --epochs 1 --no-record --runs drawn_runs -o drawn.onnx --force --fresh)
+  TERM=dumb script -qec "${long[*]}" typed </dev/null >/dev/null
+  check "TERM=dumb: no escape sequences, no bar" "$(tail -c 300 typed)" bash -c "test -s typed && ! grep -q $'\033' typed && ! grep -q 'images/s.*\r.*images/s' typed"
+  TERM=xterm script -qec "stty cols 80; ${long[*]}" typed </dev/null >/dev/null
+  check "a terminal: the bar stays in a line of 80 columns" "$(tail -c 300 typed)" node -e '
+    const text = require("fs").readFileSync("typed", "utf8"), drawn = text.split(/[\r\n]/).map((l) => l.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, ""));
+    const bars = drawn.filter((l) => /^training /.test(l));
+    process.exit(bars.length > 0 && bars.every((l) => [...l].length < 80) ? 0 : 1)'
+else
+  ok "TERM=dumb: skipped, there is no script(1) here"
+fi
 for words in --help --version "inspect --help" "inspect $models/mlp.onnx --print-config"; do
   # shellcheck disable=SC2086
   "$pare" $words >/dev/full 2>stderr

@@ -187,6 +187,7 @@ exits "tickets: a transfer to nothing" 2 "${tickets[@]}" --lr 0.03 -o x --transf
 exits "tickets as published" 0 "${tickets[@]}" --s-init=-0.05 --as-published -o published
 check "are named so" "$(cat stdout)" grep -q 's_init -0.05, round 1, as published' stdout
 exits "tickets as published by imp" 2 "${tickets[@]}" --method imp --as-published -o x
+exits "tickets: more processes than any machine has" 2 "${tickets[@]}" --processes 1000000 -o x
 exits "tickets: no patience" 2 "${tickets[@]}" --lr 0.03 -o x --patience 1
 runs=$(find tickets -name state.safetensors | wc -l)
 exits "tickets: no fine-tuning" 2 "${tickets[@]}" --lr 0.03 -o x --finetune 1

@@ -104,6 +104,22 @@ TEST(HugeAttributes, AreRefusedOrHarmless) {
   EXPECT_THROW(infer(make_node("Tile", tiled), tiled), Error);
 }
 
+TEST(HugeAttributes, SeedsThatAreNoNumberAreRefused) {
+  for (const char* op : {"RandomNormalLike", "RandomUniformLike", "Bernoulli"})
+    for (const double seed : {std::nan(""), 1e300, -1e300}) {
+      const std::string error = evaluation_error(op, {at::ones({2})}, {{"seed", seed}});
+      EXPECT_NE(error.find("has a seed of"), std::string::npos) << op << ": " << error;
+    }
+}
+
+TEST(HugeAttributes, ACommonScaleBeyondCountingIsRefused) {
+  const at::Tensor none, sizes = at::tensor({int64_t{900000000000000}, int64_t{1}}, at::kLong);
+  const Tensors inputs = {at::zeros({1, 40000}), none, none, sizes};
+  const std::string error =
+      evaluation_error("Resize", inputs, {{"keep_aspect_ratio_policy", std::string("not_smaller")}});
+  EXPECT_NE(error.find("a size would be 3.6e+19"), std::string::npos) << error;
+}
+
 // A window far wider than the channels costs no more than one over all of them.
 TEST(LocalResponse, WindowsBeyondTheChannels) {
   const at::Tensor x = distinct({1, 3, 2, 2});

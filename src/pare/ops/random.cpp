@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cmath>
+
 #include "pare/ops/common.h"
 #include "pare/ops/dtype.h"
 #include "pare/ops/subfamilies.h"
@@ -20,7 +22,9 @@ at::ScalarType dtype_of(const Node& node, at::ScalarType otherwise) {
 
 c10::optional<at::Generator> generator_of(const Node& node) {
   if (!node.has("seed")) return c10::nullopt;
-  return at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(static_cast<int64_t>(node.real("seed", 0))));
+  const double seed = node.real("seed", 0);
+  if (!(std::abs(seed) < 0x1p63)) throw Error(ErrorKind::format, describe(node), "has a seed of {}", seed);
+  return at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(static_cast<int64_t>(seed)));
 }
 
 Tensors normal_like(const EvalContext& context) {

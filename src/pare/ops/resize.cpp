@@ -89,7 +89,9 @@ void plan_sizes(const Node& node, std::vector<ResizedAxis>& plan, const Shape& a
   for (const int64_t a : axes) {
     ResizedAxis& axis = plan[static_cast<size_t>(a)];
     axis.scale = common;
-    axis.output = static_cast<int64_t>(std::floor(common * static_cast<double>(axis.input) + 0.5));
+    const double extent = std::floor(common * static_cast<double>(axis.input) + 0.5);
+    if (!(extent < 1e15)) throw Error(ErrorKind::format, describe(node), "a size would be {}", extent);
+    axis.output = static_cast<int64_t>(extent);
   }
 }
 
