@@ -39,7 +39,7 @@ const Compensation& find_compensation(const std::string& name) {
     if (method.name == name) return method;
     names.push_back(method.name);
   }
-  throw Error(ErrorKind::usage, "--compensate", "'{}' is none of {}", name, fmt::join(names, ", "));
+  throw Error(ErrorKind::usage, OptionName{"compensate"}, "'{}' is none of {}", name, fmt::join(names, ", "));
 }
 
 namespace {
@@ -84,7 +84,7 @@ bool all_finite(const at::Tensor& tensor) {
 
 Compensated by_solving(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
                        const CompensateOptions& options, const Samples& samples, Observer& observer) {
-  if (samples.size == 0) throw Error(ErrorKind::usage, "--compensate", "the method needs images");
+  if (samples.size == 0) throw Error(ErrorKind::usage, OptionName{"compensate"}, "the method needs images");
   Refitted refitted = refit(graph, map, cuts, samples, options.refit, observer);
   Compensated result{.graph = std::move(refitted.graph), .removed = std::move(refitted.removed)};
   result.notes.push_back(fmt::format("{} layers solved on {} samples", refitted.solved.size(), samples.size));

@@ -40,7 +40,7 @@ class ChannelAllocation {
     if (!choice) {
       const double whole = options_.whole ? options_.whole->cost : cost({});
       const double least = cost_of(std::vector<size_t>(parts_.size(), 0));
-      throw Error(ErrorKind::usage, flag_of(options_.budget),
+      throw Error(ErrorKind::usage, option_of(options_.budget),
                   "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for",
                   100 * (1 - least / whole), 100 * (1 - budget / whole));
     }

@@ -43,7 +43,7 @@ class Selector {
     double high = 1 - 1e-6;
     const double most = saved(at_ratio(high, 1));
     if (most < options_.ratio)
-      throw Error(ErrorKind::usage, flag_of(options_.budget),
+      throw Error(ErrorKind::usage, option_of(options_.budget),
                   "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for", 100 * most,
                   100 * options_.ratio);
     Selection best = at_ratio(high, options_.part);

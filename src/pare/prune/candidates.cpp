@@ -68,7 +68,7 @@ class Opening {
       if (equals == std::string::npos)
         layers_.push_back({entry, {}});
       else
-        layers_.push_back({entry.substr(0, equals), parsed_ratio(entry.substr(equals + 1), "--layers")});
+        layers_.push_back({entry.substr(0, equals), parsed_ratio(entry.substr(equals + 1), "`layers`")});
     }
   }
 
@@ -107,14 +107,14 @@ class Opening {
     bool skipped = false;
     for (const auto& glob : options_.skip) skipped = matches(glob, group) || skipped;
     if (!group.prunable()) return group.reason;
-    if (!asked) return "not asked for by --layers";
-    if (skipped) return "asked for by --skip";
+    if (!asked) return "not asked for by `layers`";
+    if (skipped) return "asked for by `skip`";
     if (group.channels.size() == 1) return "it has one channel";
     if (group.consumers.empty()) return "no layer reads its channels";
-    if (options_.inner_only && is_residual_stream(graph_, map_, group)) return "residual stream (--inner-only)";
+    if (options_.inner_only && is_residual_stream(graph_, map_, group)) return "residual stream (`inner-only`)";
     candidate.unit = unit_of(group);
     if (static_cast<int64_t>(group.channels.size()) <= candidate.unit && candidate.unit > 1)
-      return fmt::format("{} channels are not more than --round-to {}", group.channels.size(), options_.round_to);
+      return fmt::format("{} channels are not more than `round-to` {}", group.channels.size(), options_.round_to);
     return "";
   }
 
@@ -137,8 +137,8 @@ class Opening {
       for (const auto& group : map_.groups) names.push_back(group.name);
       throw Error(ErrorKind::usage, where, "'{}' matches none of the groups {}", glob, fmt::join(names, ", "));
     };
-    for (const auto& layer : layers_) check(layer.glob, "--layers");
-    for (const auto& glob : options_.skip) check(glob, "--skip");
+    for (const auto& layer : layers_) check(layer.glob, "`layers`");
+    for (const auto& glob : options_.skip) check(glob, "`skip`");
   }
 
   const Graph& graph_;
@@ -152,15 +152,16 @@ class Opening {
 
 std::vector<Candidate> candidates(const Graph& graph, const ChannelMap& map, const BudgetOptions& options) {
   if (!(options.ratio > 0 && options.ratio < 1))
-    throw Error(ErrorKind::usage, flag_of(options.budget), "expected a fraction between 0 and 1, found {}",
+    throw Error(ErrorKind::usage, option_of(options.budget), "expected a fraction between 0 and 1, found {}",
                 options.ratio);
-  if (options.round_to < 1) throw Error(ErrorKind::usage, "--round-to", "expected 1 or more");
-  if (!(options.floor >= 0 && options.floor <= 1)) throw Error(ErrorKind::usage, "--floor", "expected 0 to 1");
+  if (options.round_to < 1) throw Error(ErrorKind::usage, OptionName{"round-to"}, "expected 1 or more");
+  if (!(options.floor >= 0 && options.floor <= 1))
+    throw Error(ErrorKind::usage, OptionName{"floor"}, "expected 0 to 1");
   return Opening(graph, map, options).run();
 }
 
-const char* flag_of(Budget budget) {
-  return budget == Budget::channels ? "--channels" : budget == Budget::params ? "--params" : "--macs";
+const char* option_of(Budget budget) {
+  return budget == Budget::channels ? "`channels`" : budget == Budget::params ? "`params`" : "`macs`";
 }
 
 Error nothing_left(const std::vector<Candidate>& candidates) {

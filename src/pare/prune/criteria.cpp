@@ -31,7 +31,7 @@ Criterion criterion_of(const std::string& name) {
     if (name == known) return criterion;
     names.push_back(known);
   }
-  throw Error(ErrorKind::usage, "--criterion", "'{}' is none of {}", name, fmt::join(names, ", "));
+  throw Error(ErrorKind::usage, OptionName{"criterion"}, "'{}' is none of {}", name, fmt::join(names, ", "));
 }
 
 namespace {
@@ -140,7 +140,7 @@ at::Tensor importance(const Graph& graph, const ChannelMap& map, const ChannelGr
     case Criterion::gm: scores = summed_distances(group_filters(graph, map, group).vectors()); break;
     case Criterion::bn: scores = batch_norm_scales(graph, map, group); break;
     case Criterion::taylor:
-      if (options.gradients == nullptr) throw Error(ErrorKind::usage, "--criterion", "taylor needs --data");
+      if (options.gradients == nullptr) throw Error(ErrorKind::usage, OptionName{"criterion"}, "taylor needs `data`");
       scores = taylor(graph, map, group, *options.gradients);
       break;
     case Criterion::random: {

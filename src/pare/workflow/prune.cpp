@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& options, const std::string& what) {
+Measured measured(const Graph& graph, const Dataset* data, const PruneJob& options, const std::string& what) {
   Measured result{.cost = cost_of(graph)};
   if (data == nullptr) return result;
   const auto progress = [&](int64_t done, int64_t all) {
@@ -39,16 +39,16 @@ bool at_chance(const Measured& before, const Dataset& data) {
   return !(before.metrics.front().second > std::min(chance + 2 * error, (1 + chance) / 2));
 }
 
-void check_chance(const Measured& before, const Dataset& data, const PruneOptions& options,
+void check_chance(const Measured& before, const Dataset& data, const PruneJob& options,
                   std::vector<std::string>& notes) {
   if (!at_chance(before, data)) return;
   const auto& [name, value] = before.metrics.front();
   const std::string what = fmt::format(
       "{} of the original is {:.4f}, no better than chance among {} classes: do the classes, their order "
-      "(--class-map), "
-      "--mean, --std and --preprocess fit the model?",
+      "(`class-map`), "
+      "`mean`, `std` and `preprocess` fit the model?",
       name, value, data.classes.size());
-  if (options.max_drop >= 0) throw Error(ErrorKind::quality, "--max-drop", "means nothing: {}", what);
+  if (options.max_drop) throw Error(ErrorKind::quality, OptionName{"max-drop"}, "means nothing: {}", what);
   notes.push_back(what);
 }
 
@@ -60,41 +60,50 @@ void check_numbers(const Graph& graph) {
 }
 
 // The largest part of the budget among a few that stays within the gate; nothing where none does.
-std::string fitting_budget(const Graph& graph, const PruneOptions& all, const Dataset& data, double before) {
-  const bool given = all.channels >= 0 || all.params >= 0 || all.macs >= 0;
+std::string fitting_budget(const Graph& graph, const PruneJob& all, const Dataset& data, double before) {
+  const bool given = all.channels || all.params || all.macs;
   if (!given || all.after_step) return "";
-  PruneOptions options = all;
+  PruneJob options = all;
   options.ranks = &alone();  // the others do not come here
   Pruner pruner(options);
   for (const double part : {0.75, 0.5, 0.25, 0.125}) {
     BudgetOptions budget = options.budget();
     budget.ratio *= part;
     const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
-    const char* flag = options.channels >= 0 ? "channels" : options.params >= 0 ? "params" : "macs";
-    if (before - after <= options.max_drop)
-      return fmt::format("; --{} {:.3g} would have fitted ({:.4f})", flag, budget.ratio, after);
+    const char* option = options.channels ? "channels" : options.params ? "params" : "macs";
+    if (before - after <= *options.max_drop)
+      return fmt::format("; `{}` {:.3g} would have fitted ({:.4f})", option, budget.ratio, after);
   }
   return "; not even an eighth of the budget would have fitted";
 }
 
 }  // namespace
 
-PruneResult prune(const Graph& graph, const PruneOptions& given) {
+PruneResult prune(const Graph& graph, const Samples& samples, const PruneOptions& options, Observer& observer) {
+  PruneJob job;
+  static_cast<PruneOptions&>(job) = options;
+  job.given = &samples;
+  job.ranks = &observer.ranks();
+  job.progress = [&](const std::string& what, int64_t done, int64_t all) { observer.step(what, done, all); };
+  return prune(graph, job);
+}
+
+PruneResult prune(const Graph& graph, const PruneJob& given) {
   const auto start = Clock::now();
-  const PruneOptions options = given.resolved();
-  if (options.steps < 1) throw Error(ErrorKind::usage, "--steps", "expected 1 or more, found {}", options.steps);
-  if (options.max_drop != PruneOptions{}.max_drop && !(options.max_drop >= 0))
-    throw Error(ErrorKind::usage, "--max-drop", "expected 0 or more, found {}", options.max_drop);
-  if (options.max_drop >= 0 && options.data.data.empty())
-    throw Error(ErrorKind::usage, "--max-drop", "needs --data to measure on");
+  const PruneJob options = given.resolved();
+  if (options.steps < 1)
+    throw Error(ErrorKind::usage, OptionName{"steps"}, "expected 1 or more, found {}", options.steps);
+  if (options.max_drop && !(*options.max_drop >= 0))
+    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "expected 0 or more, found {}", *options.max_drop);
+  if (options.max_drop && !options.has_data())
+    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs `data` to measure on");
   check_numbers(graph);
   BudgetOptions budget = options.budget();
   const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
   const Graph working = working_form(graph);
   if (steps > 1) budget.whole = whole_network(working, analyze_channels(working), budget.budget);
   Pruner pruner(options);
-  const std::optional<Dataset> data =
-      options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
+  const std::optional<Dataset> data = options.measured_on(graph);
   const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
   Measured before = measured(working, where, options, "measuring the original");
   before.cost = cost_of(graph);
@@ -115,13 +124,15 @@ PruneResult prune(const Graph& graph, const PruneOptions& given) {
   result.graph = close_batch(std::move(pruned), graph);
   result.after.cost = cost_of(result.graph);
   result.seconds = since(start);
-  if (options.max_drop >= 0 && options.ranks->main()) {
+  if (options.max_drop && options.ranks->main()) {
+    if (result.before.metrics.empty())
+      throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs labels to measure by");
     const auto& [name, had] = result.before.metrics.front();
     const double has = result.after.metrics.front().second;
-    if (!(had - has <= options.max_drop)) {
+    if (!(had - has <= *options.max_drop)) {
       if (options.on_missed) options.on_missed(result);
-      throw Error(ErrorKind::quality, "--max-drop", "{} falls from {:.4f} to {:.4f}, by more than {}{}", name, had, has,
-                  options.max_drop, fitting_budget(working, options, *where, had));
+      throw Error(ErrorKind::quality, OptionName{"max-drop"}, "{} falls from {:.4f} to {:.4f}, by more than {}{}", name,
+                  had, has, *options.max_drop, fitting_budget(working, options, *where, had));
     }
   }
   return result;

@@ -10,27 +10,28 @@ namespace pare {
 namespace {
 
 // Why each group of the map is not scanned; empty where it is asked for.
-std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map, const PruneOptions& options) {
-  std::vector<std::string> reasons(map.groups.size(), options.layers.empty() ? "" : "not asked for by --layers");
+std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map, const PruneJob& options) {
+  std::vector<std::string> reasons(map.groups.size(), options.layers.empty() ? "" : "not asked for by `layers`");
   for (const auto& glob : options.layers) {
     if (glob.find('=') != std::string::npos)
-      throw Error(ErrorKind::usage, "--layers", "'{}': a scan goes through all fractions, give the glob alone", glob);
+      throw Error(ErrorKind::usage, OptionName{"layers"},
+                  "'{}': a scan goes through all fractions, give the glob alone", glob);
     bool any = false;
     for (size_t g = 0; g < map.groups.size(); ++g)
       if (matches_group(glob, graph, map, map.groups[g])) any = true, reasons[g].clear();
-    if (!any) throw Error(ErrorKind::usage, "--layers", "'{}' matches none of the groups", glob);
+    if (!any) throw Error(ErrorKind::usage, OptionName{"layers"}, "'{}' matches none of the groups", glob);
   }
   return reasons;
 }
 
 }  // namespace
 
-Scan scan(const Graph& graph, const PruneOptions& options) {
+Scan scan(const Graph& graph, const PruneJob& options) {
   constexpr int kPoints = 9;
-  if (options.data.data.empty()) throw Error(ErrorKind::usage, "--scan", "needs --data to measure on");
-  PruneOptions own = options;
+  if (options.data.data.empty()) throw Error(ErrorKind::usage, OptionName{"scan"}, "needs `data` to measure on");
+  PruneJob own = options;
   own.channels = 0.5;
-  own.params = own.macs = -1;
+  own.params = own.macs = std::nullopt;
   own = own.resolved();
   Scan result;
   const Graph working = working_form(graph);
@@ -68,7 +69,7 @@ Scan scan(const Graph& graph, const PruneOptions& options) {
       result.curves.push_back(std::move(curve));
     if (options.progress) options.progress("scanning", ++done, static_cast<int64_t>(map.groups.size()));
   }
-  if (result.curves.empty()) throw Error(ErrorKind::usage, "--scan", "no group can be cut");
+  if (result.curves.empty()) throw Error(ErrorKind::usage, OptionName{"scan"}, "no group can be cut");
   return result;
 }
 
