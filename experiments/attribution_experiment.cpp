@@ -156,7 +156,7 @@ Graph AttributionExperiment::distilled(const std::string& match, int64_t seed) {
 }
 
 Graph AttributionExperiment::structured(const std::string& match, int64_t seed) {
-  PruneOptions cut;
+  PruneJob cut;
   cut.channels = 0.7;
   cut.layers = task_.cut;
   cut.compensate = "none";

@@ -120,7 +120,7 @@ class Prune : public Command {
       groups.push_back({{"name", group.name},
                         {"total", group.total},
                         {"kept", group.kept},
-                        {"reason", group.reason},
+                        {"reason", with_flags(group.reason)},
                         {"compensation", group.compensation},
                         {"loss", group.loss}});
     nlohmann::json document = {{"method",
@@ -130,7 +130,7 @@ class Prune : public Command {
                                {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
                                {"after", measured_json(output_, result.after)},
                                {"groups", groups},
-                               {"notes", result.notes},
+                               {"notes", with_flags(result.notes)},
                                {"seconds",
                                 {{"total", result.seconds},
                                  {"method", result.method_seconds},
@@ -198,7 +198,7 @@ class Prune : public Command {
     auto left = nlohmann::json::array();
     for (const auto& group : result.left) {
       session.print("{}: left alone, {}\n", group.name, group.reason);
-      left.push_back({{"name", group.name}, {"total", group.total}, {"reason", group.reason}});
+      left.push_back({{"name", group.name}, {"total", group.total}, {"reason", with_flags(group.reason)}});
     }
     return {{"before", result.before}, {"curves", curves}, {"left", left}, {"plot", scan_}};
   }
@@ -206,7 +206,7 @@ class Prune : public Command {
   std::string model_;
   std::string output_;
   std::string scan_;
-  PruneOptions prune_;
+  PruneJob prune_;
   int64_t finetune_ = 0;
   TrainingOptions training_ = gentle_training();
   DistillationOptions distill_ = {.alpha = 0};

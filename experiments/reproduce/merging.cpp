@@ -20,7 +20,7 @@ struct Subject {
   std::string table;
   Lazy<Graph>& graph;
   DataChoice data;
-  PruneOptions options;     // what all its rows share
+  PruneJob options;         // what all its rows share
   bool on_request = false;  // as in TableRow
 };
 
@@ -42,9 +42,9 @@ struct Variant {
 };
 
 double pruned_accuracy(Reproduction& table, Subject& subject, const Variant& variant) {
-  PruneOptions options = subject.options;
+  PruneJob options = subject.options;
   options.compensate = variant.compensate;
-  options.method.most_sim.as_published = variant.as_published;
+  options.most_sim.as_published = variant.as_published;
   options.seed = table.options().seed;
   if (variant.compensate == "calibrated") {
     options.data = subject.data;
@@ -69,7 +69,7 @@ void add_pruned(Reproduction& table, Subject& subject, const Variant& variant, d
   const std::string where = layers == 0 ? "" : layers == 1 ? " of one layer" : fmt::format(" of {} layers", layers);
   table.row({.table = subject.table,
              .what = fmt::format("{}, {:.0f} %{} removed, {}", subject.options.criterion,
-                                 100 * subject.options.channels, where, variant.text()),
+                                 100 * subject.options.channels.value_or(0), where, variant.text()),
              .published = published,
              .note = note,
              .on_request = subject.on_request},
@@ -83,11 +83,11 @@ void add_published(Reproduction& table, Subject& subject, const Published& publi
   add_pruned(table, subject, {"most-sim"});
 }
 
-PruneOptions exact_cut(double channels) {
-  PruneOptions options;
+PruneJob exact_cut(double channels) {
+  PruneJob options;
   options.channels = channels;
   options.criterion = "l1";
-  options.scope = "uniform";
+  options.scope = PruneScope::uniform;
   options.round_to = 1;  // as published
   return options;
 }
@@ -113,7 +113,7 @@ void lenet_table(Reproduction& table) {
   for (const auto& published : kLeNetFigures) {
     subject.options = exact_cut(published.ratio);
     subject.options.criterion = published.criterion;
-    subject.options.method.most_sim.threshold = kLeNetThreshold;
+    subject.options.most_sim.threshold = kLeNetThreshold;
     add_pruned(table, subject, {"none"}, published.pruned);
     add_pruned(table, subject, {"most-sim"}, published.merged);
     if (subject.options.criterion != "l1") continue;
@@ -202,7 +202,7 @@ void lenet5_table(Reproduction& table) {
                 double sum = 0;
                 for (const double ratio : ratios) {
                   subject.options = exact_cut(ratio);
-                  subject.options.method.most_sim.threshold = kLeNetThreshold;
+                  subject.options.most_sim.threshold = kLeNetThreshold;
                   sum += pruned_accuracy(table, subject, variant);
                 }
                 return sum / static_cast<double>(std::size(ratios));

@@ -15,6 +15,7 @@
 #include "pare/io.h"
 #include "pare/observer.h"
 #include "pare/options.h"
+#include "pare/prune.h"
 #include "pare/report.h"
 #include "pare/run.h"
 #include "pare/samples.h"

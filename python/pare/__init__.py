@@ -39,6 +39,7 @@ __all__ = [
     "fuse",
     "inspect",
     "load",
+    "prune",
     "report",
     "run",
     "set_threads",
@@ -125,6 +126,23 @@ def diff(a: Graph, b: Graph) -> results.GraphDiff:
     return results.GraphDiff([results.NodeDiff(**node) for node in found["nodes"]], found["inputs"])
 
 
+def prune(
+    model: Graph, samples: Any = None, *, seed: int = 0, progress: Progress | None = None, **options: Any
+) -> results.Pruned:
+    """Removes channels, and lets the kept ones take over from them.
+
+    `samples` are what methods learn from, 256 of them unless `samples_used` says otherwise, and need no labels; with
+    labels the model is measured on them before and after. Without samples images are made from the network itself.
+    One of `channels`, `params` and `macs` is the fraction to remove.
+    """
+    if "samples_used" in options:
+        options["samples"] = options.pop("samples_used")
+    found = _pare.prune(model, samples, seed, options, progress)
+    found["groups"] = [results.PrunedGroup(**group) for group in found["groups"]]
+    found["before"], found["after"] = results.Measured(**found["before"]), results.Measured(**found["after"])
+    return results.Pruned(**found)
+
+
 def fuse(
     models: Sequence[Graph],
     samples: Any = None,
@@ -190,8 +208,13 @@ def report(
 
 
 def _options(name: str) -> list[tuple]:
-    """What the library describes, under names that Python allows: lambda_ is the option `lambda`."""
-    return [(f"{one[0]}_" if _keywords.iskeyword(one[0]) else one[0], *one[1:]) for one in _pare.options_of(name)]
+    """What the library describes, under names that Python allows: lambda_ is the option `lambda`, and `samples` of
+    prune, which are samples themselves here, is samples_used."""
+    renamed = {"samples": "samples_used"} if name == "prune" else {}
+    return [
+        (f"{one[0]}_" if _keywords.iskeyword(one[0]) else renamed.get(one[0], one[0]), *one[1:])
+        for one in _pare.options_of(name)
+    ]
 
 
 def _parameters(name: str, taken: set[str]) -> list[_signatures.Parameter]:
@@ -223,5 +246,5 @@ def _document(function: Callable) -> None:
     function.__doc__ = "\n".join(lines)
 
 
-for _function in (load, build, evaluate, explain, verify, fuse, train, distill, sparsify):
+for _function in (load, build, evaluate, explain, verify, prune, fuse, train, distill, sparsify):
     _document(_function)

@@ -139,6 +139,38 @@ def load(
     input_shape: Sequence[str] = ...,
 ) -> Graph: ...
 
+def prune(
+    model: Graph,
+    samples: Any = ...,
+    *,
+    seed: int = ...,
+    progress: Progress | None = ...,
+    channels: float | None = ...,
+    params: float | None = ...,
+    macs: float | None = ...,
+    empty: bool = ...,
+    criterion: Literal['auto', 'obs', 'l1', 'l2', 'gm', 'bn', 'taylor', 'random', 'subset'] = ...,
+    scope: Literal['auto', 'uniform', 'global', 'allocate'] = ...,
+    layers: Sequence[str] = ...,
+    skip: Sequence[str] = ...,
+    round_to: int = ...,
+    floor: float = ...,
+    inner_only: bool = ...,
+    steps: int = ...,
+    compensate: Literal['auto', 'none', 'most-sim', 'nnls', 'nmf', 'gaussian', 'ot', 'ot-average', 'synthetic', 'calibrated'] = ...,
+    threshold: float = ...,
+    lambda_: float = ...,
+    as_published: bool = ...,
+    terms: int = ...,
+    nmf_iterations: int = ...,
+    ridge: float = ...,
+    images: Literal['distilled', 'pink', 'smooth', 'white'] = ...,
+    samples_used: int = ...,
+    no_mirror: bool = ...,
+    distill_steps: int = ...,
+    max_drop: float | None = ...,
+) -> results.Pruned: ...
+
 def report(
     runs: Iterable[str | os.PathLike],
     *,

@@ -113,6 +113,33 @@ class GraphDiff:
 
 
 @dataclass
+class PrunedGroup:
+    name: str
+    total: int
+    kept: int
+    reason: str  # why it was left alone, or not cut as asked
+    compensation: str  # what was done about the removed channels
+
+
+@dataclass
+class Measured:
+    parameters: int
+    macs: int
+    bytes: int
+    metrics: dict[str, float]  # none without labels
+
+
+@dataclass
+class Pruned:
+    graph: Graph
+    groups: list[PrunedGroup]
+    before: Measured
+    after: Measured
+    notes: list[str]
+    seconds: float
+
+
+@dataclass
 class Fusion:
     graph: Graph
     aligned: list[Graph]  # every model in the reference's shape

@@ -9,6 +9,6 @@ namespace py = pybind11;
 
 void bind_graph(py::module_& module);
 void bind_measures(py::module_& module);  // inspect, evaluate, explain, verify, diff, report
-void bind_methods(py::module_& module);   // fuse, train, distill, sparsify
+void bind_methods(py::module_& module);   // prune, fuse, train, distill, sparsify
 
 }  // namespace pare::python

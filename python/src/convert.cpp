@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "pare/core/option_scope.h"
 #include "pare/core/options.h"
 
 namespace pare::python {
@@ -154,8 +155,7 @@ class Describer : public OptionVisitor {
 
 }  // namespace
 
-void read_options(const py::dict& keywords, const std::string& function,
-                  const std::function<void(OptionVisitor&)>& describe) {
+void read_options(const py::dict& keywords, const std::string& function, const Describe& asked, const Describe& usual) {
   auto object = nlohmann::json::object();
   for (const auto& [key, value] : keywords) {
     auto keyword = key.cast<std::string>();
@@ -163,8 +163,15 @@ void read_options(const py::dict& keywords, const std::string& function,
     object[with(keyword, '_', '-')] = to_json(value, function, keyword);
   }
   JsonReader reader(object, function);
-  describe(reader);
+  asked(reader);
   reader.check_keys();
+  ScopeReader scopes;
+  asked(scopes);
+  JsonWriter defaults;
+  usual(defaults);
+  std::vector<std::string> given;
+  for (const auto& [name, value] : object.items()) given.push_back(name);
+  check_scopes(scopes, defaults.json(), given);
 }
 
 py::list described(const std::function<void(OptionVisitor&)>& describe) {

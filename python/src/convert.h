@@ -25,12 +25,16 @@ py::dict to_arrays(const TensorMap& tensors);
 at::Tensor to_tensor(const py::handle& value, const std::string& what);
 
 // Sets the options that keywords name; their underscores are the hyphens of `describe`. Error{usage} names `function`
-// and a keyword that is unknown or has a value that does not fit.
-void read_options(const py::dict& keywords, const std::string& function,
-                  const std::function<void(OptionVisitor&)>& describe);
+// and a keyword that is unknown, has a value that does not fit, or has no meaning beside the others.
+using Describe = std::function<void(OptionVisitor&)>;
+void read_options(const py::dict& keywords, const std::string& function, const Describe& asked, const Describe& usual);
 template <typename Options>
-Options options_from(const py::dict& keywords, const std::string& function, Options options = {}) {
-  read_options(keywords, function, [&](OptionVisitor& visitor) { options.describe(visitor); });
+Options options_from(const py::dict& keywords, const std::string& function) {
+  Options options;
+  Options usual;
+  read_options(
+      keywords, function, [&](OptionVisitor& visitor) { options.describe(visitor); },
+      [&](OptionVisitor& visitor) { usual.describe(visitor); });
   return options;
 }
 

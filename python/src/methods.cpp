@@ -2,10 +2,13 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bind.h"
 #include "convert.h"
 #include "pare/distill.h"
 #include "pare/fuse.h"
+#include "pare/prune.h"
 #include "pare/sparsify.h"
 #include "pare/train.h"
 #include "samples.h"
@@ -40,6 +43,31 @@ py::dict fuse_models(const std::vector<Graph>& models, const py::object& samples
   }
   return py::dict("graph"_a = result.fused, "aligned"_a = result.aligned, "shares"_a = result.shares,
                   "alignments"_a = alignments);
+}
+
+py::dict to_python(const Measured& measured) {
+  py::dict metrics;
+  for (const auto& [name, value] : measured.metrics) metrics[py::str(name)] = value;
+  return py::dict("parameters"_a = measured.cost.parameters, "macs"_a = measured.cost.macs,
+                  "bytes"_a = measured.cost.bytes, "metrics"_a = metrics);
+}
+
+py::dict prune_model(const Graph& graph, const py::object& samples, uint64_t seed, const py::dict& keywords,
+                     const py::object& progress) {
+  constexpr int64_t kRead = 1024;  // of an iterable, at the most: what is learned from is fewer unless asked for
+  auto options = options_from<PruneOptions>(keywords, "prune");
+  options.seed = seed;
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
+  const PruneResult result = watch.run([&] { return prune(graph, given, options, watch); });
+  py::list groups;
+  for (const auto& group : result.groups)
+    groups.append(py::dict("name"_a = group.name, "total"_a = group.total, "kept"_a = group.kept,
+                           "reason"_a = as_keywords(group.reason), "compensation"_a = group.compensation));
+  std::vector<std::string> notes;
+  for (const auto& note : result.notes) notes.push_back(as_keywords(note));
+  return py::dict("graph"_a = result.graph, "groups"_a = groups, "before"_a = to_python(result.before),
+                  "after"_a = to_python(result.after), "notes"_a = notes, "seconds"_a = result.seconds);
 }
 
 py::dict to_python(const TrainingResult& result) {
@@ -101,6 +129,7 @@ py::dict sparsify_model(const Graph& graph, const py::object& samples, bool trai
 }  // namespace
 
 void bind_methods(py::module_& module) {
+  module.def("prune", &prune_model);
   module.def("fuse", &fuse_models);
   module.def("train", &train_model);
   module.def("distill", &distill_model);

@@ -28,6 +28,7 @@ py::list options_of_function(const std::string& name) {
   if (name == "evaluate") return options_of<EvaluateOptions>();
   if (name == "explain") return options_of<AttributionOptions>();
   if (name == "verify") return options_of<VerifyOptions>();
+  if (name == "prune") return options_of<PruneOptions>();
   if (name == "fuse") return options_of<FuseOptions>();
   if (name == "train") return options_of<TrainingOptions>();
   if (name == "distill") return options_of<DistillOptions>();

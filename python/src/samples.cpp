@@ -69,6 +69,7 @@ std::shared_ptr<py::object> shared(py::object object) {
 }  // namespace
 
 bool in_memory(const py::handle& value, const Graph& graph) {
+  if (value.is_none()) return true;  // there are none
   if (is_array(value) && !is_sequence(value)) return true;
   if (!is_sequence(value)) return false;
   const auto parts = py::reinterpret_borrow<py::sequence>(value);

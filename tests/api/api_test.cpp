@@ -163,6 +163,34 @@ TEST(Api, DistillsAndSparsifies) {
   EXPECT_NEAR(sparsify(small_net(), task.samples(), sparse).removed, 0.5, 0.001);
 }
 
+TEST(Api, PrunesWithSamplesWithoutLabelsAndWithout) {
+  const Task task(300);
+  const Graph net = train(small_net(), task.samples(), short_training()).graph;
+  const PruneOptions half{.channels = 0.5, .round_to = 1};
+  const PruneResult measured = prune(net, task.samples(), half);
+  EXPECT_EQ(measured.groups.at(0).kept, 15);
+  EXPECT_LT(measured.after.cost.parameters, measured.before.cost.parameters);
+  EXPECT_DOUBLE_EQ(measured.after.metrics.at(0).second, evaluate(measured.graph, task.samples()).metric("top1"));
+  EXPECT_GT(measured.after.metrics.at(0).second, 0.9);
+  const PruneResult unlabelled = prune(net, samples_of({task.images}), half);
+  EXPECT_TRUE(unlabelled.after.metrics.empty());
+  EXPECT_TRUE(verify(measured.graph, unlabelled.graph).same());  // labels only measure
+  EXPECT_EQ(prune(net, {}, {.channels = 0.5, .round_to = 1, .compensate = "most-sim"}).groups.at(0).kept, 15);
+}
+
+TEST(Api, PruningSaysWhatItWasNotTold) {
+  const Task task(50);
+  EXPECT_THAT(message_of([&] { prune(small_net(), task.samples(), {}); }), HasSubstr("one of `channels`"));
+  EXPECT_THAT(message_of([&] { prune(small_net(), {}, {.channels = 0.5, .max_drop = 0.1}); }), HasSubstr("`max-drop`"));
+  EXPECT_THAT(
+      message_of([&] { prune(small_net(), samples_of({task.images}), {.channels = 0.5, .criterion = "taylor"}); }),
+      HasSubstr("no labels"));
+  Counter counter;
+  counter.stop_at = 1;
+  EXPECT_THAT(message_of([&] { prune(small_net(), task.samples(), {.channels = 0.5}, counter); }),
+              HasSubstr("stopped"));
+}
+
 TEST(Api, FusesPermutedCopiesWithSamples) {
   const Graph net = small_net();
   const Task task(64);

@@ -183,7 +183,7 @@ TEST(Budget, GlobsChooseLayersAndRatios) {
   EXPECT_EQ(plan(own, "layer1.0.conv1").kept, 8);
   EXPECT_EQ(plan(own, "layer2.1.conv1").kept, 24);
   EXPECT_EQ(plan(own, "layer1.2.conv1").kept, 16);
-  EXPECT_EQ(plan(own, "layer3.1.conv1").reason, "not asked for by --layers");
+  EXPECT_EQ(plan(own, "layer3.1.conv1").reason, "not asked for by `layers`");
   EXPECT_THAT(refusal(graph, {.layers = {"layer9.*"}}), testing::HasSubstr("layer9.*"));
   EXPECT_THAT(refusal(graph, {.skip = {"nothing"}}), testing::HasSubstr("nothing"));
   EXPECT_THAT(refusal(graph, {.layers = {"layer1.*=2"}}), testing::HasSubstr("fraction"));
@@ -193,9 +193,9 @@ TEST(Budget, RatiosOutsideAreRefused) {
   const Graph graph = build("lenet-300-100");
   for (const double ratio : {0.0, 1.0, -0.5, 1.5, std::nan("")})
     EXPECT_THAT(refusal(graph, {.ratio = ratio}),
-                testing::HasSubstr("--channels: expected a fraction between 0 and 1"));
-  EXPECT_THAT(refusal(graph, {.budget = Budget::params, .ratio = 1.5}), testing::HasSubstr("--params"));
-  EXPECT_THAT(refusal(graph, {.budget = Budget::macs, .ratio = 1.5}), testing::HasSubstr("--macs"));
+                testing::HasSubstr("`channels`: expected a fraction between 0 and 1"));
+  EXPECT_THAT(refusal(graph, {.budget = Budget::params, .ratio = 1.5}), testing::HasSubstr("`params`"));
+  EXPECT_THAT(refusal(graph, {.budget = Budget::macs, .ratio = 1.5}), testing::HasSubstr("`macs`"));
 }
 
 TEST(Budget, AStepCountsFromTheWholeNetwork) {
@@ -221,7 +221,7 @@ TEST(Budget, NothingToRemoveIsAnErrorThatListsWhy) {
               testing::HasSubstr("rounds to nothing"));
   TestGraph h(3);
   const Graph small = h.finish(h.linear(h.relu(h.linear(h.input("x", {-1, 4}), 4, 6)), 6, 3));
-  EXPECT_THAT(refusal(small, {.ratio = 0.5}), testing::HasSubstr("--round-to 8"));
+  EXPECT_THAT(refusal(small, {.ratio = 0.5}), testing::HasSubstr("`round-to` 8"));
 }
 
 }  // namespace

@@ -151,6 +151,23 @@ class Methods(unittest.TestCase):
         total = sum(mask.size for mask in sparse.masks.values())
         self.assertAlmostEqual(zeros / total, 0.75, places=2)
 
+    def test_prunes(self):
+        images, labels = task(300)
+        graph = pare.train(net(), (images, labels), epochs=3, batch=16).graph
+        pruned = pare.prune(graph, (images, labels), channels=0.5, round_to=1)
+        self.assertEqual([group.kept for group in pruned.groups][:2], [15, 5])
+        self.assertLess(pruned.after.macs, pruned.before.macs)
+        self.assertEqual(pruned.after.metrics["top1"], pare.evaluate(pruned.graph, (images, labels))["top1"])
+        self.assertGreater(pruned.after.metrics["top1"], 0.9)
+        streamed = pare.prune(graph, zip(images, labels), channels=0.5, round_to=1)
+        self.assertTrue(pare.verify(pruned.graph, streamed.graph))
+        fewer = pare.prune(graph, images, channels=0.5, round_to=1, samples_used=32)
+        self.assertFalse(pare.verify(pruned.graph, fewer.graph))
+        self.assertEqual(pare.prune(graph, channels=0.5, round_to=1, compensate="most-sim").after.metrics, {})
+        for wrong in ({}, {"channels": 0.5, "macs": 0.5}, {"channels": 0.5, "terms": 3}, {"channels": 1.5}):
+            with self.subTest(wrong), self.assertRaises(pare.errors.UsageError):
+                pare.prune(graph, images, **wrong)
+
     def test_fuses(self):
         images, _ = task(32)
         graph = net()
@@ -259,7 +276,7 @@ class Threads(unittest.TestCase):
 
 class Documents(unittest.TestCase):
     def test_help_lists_the_options(self):
-        for function in (pare.evaluate, pare.fuse, pare.train, pare.distill, pare.sparsify, pare.explain, pare.verify):
+        for function in (pare.evaluate, pare.fuse, pare.train, pare.distill, pare.sparsify, pare.explain, pare.verify, pare.prune):
             self.assertIn("Options:", function.__doc__)
         self.assertIn("`lr`", pare.sparsify.__doc__ or "")
 

@@ -102,7 +102,7 @@ TEST(Distill, DeadFiltersAreRemovedWithTheirColumns) {
     graph.tensors[node.inputs[2]] = at::randn({channels}, at::kDouble) * alive;
     graph.tensors[node.inputs[3]] = at::randn({channels}, at::kDouble);
   }
-  PruneOptions options;
+  PruneJob options;
   options.channels = 0.5;
   options.criterion = "bn";
   options.compensate = "none";

@@ -35,7 +35,7 @@ struct Trained {
 
 double top1_without(const Graph& graph, const std::vector<std::string>& layers, double ratio,
                     const std::string& compensation) {
-  PruneOptions options;
+  PruneJob options;
   options.channels = ratio;
   options.layers = layers;
   options.round_to = 1;

@@ -33,13 +33,13 @@ const Published kLeNet[] = {
   if (path_of_##model.empty()) GTEST_SKIP() << file << " is not here: nothing was measured"; \
   const Graph model = load_model(path_of_##model, {.arch = architecture}).graph
 
-PruneOptions lenet_options(const std::string& criterion, double ratio, const std::string& compensation) {
-  PruneOptions options;
+PruneJob lenet_options(const std::string& criterion, double ratio, const std::string& compensation) {
+  PruneJob options;
   options.channels = ratio;
   options.criterion = criterion;
   options.compensate = compensation;
   options.round_to = 1;
-  options.method.most_sim.threshold = 0.45;
+  options.most_sim.threshold = 0.45;
   options.data = {.data = "fashion-mnist", .mean = {0.5}, .std = {0.5}};
   return options;
 }
@@ -64,7 +64,7 @@ TEST(Published, LeNet) {
 TEST(Published, LeNetPastItWithoutData) {
   LOAD_OR_SKIP(lenet, "lenet-300-100.fashion-mnist.pth.tar", "lenet-300-100");
   for (const uint64_t seed : {0U, 1U}) {
-    PruneOptions options = lenet_options("subset", 0.8, "synthetic");
+    PruneJob options = lenet_options("subset", 0.8, "synthetic");
     options.seed = seed;
     try {
       EXPECT_GE(prune(lenet, options).after.metrics.front().second, 0.815) << "seed " << seed;
@@ -77,14 +77,14 @@ TEST(Published, LeNetPastItWithoutData) {
 
 TEST(Published, ResNet20AsPublished) {
   LOAD_OR_SKIP(resnet, "resnet20.cifar10.th", "resnet20");
-  PruneOptions options;
+  PruneJob options;
   options.channels = 0.3;
   options.round_to = 1;
   options.inner_only = true;
   options.data = {.data = "cifar10", .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   const auto top1 = [&](const std::string& compensation, bool as_published) {
     options.compensate = compensation;
-    options.method.most_sim.as_published = as_published;
+    options.most_sim.as_published = as_published;
     return prune(resnet, options).after.metrics.front().second;
   };
   try {

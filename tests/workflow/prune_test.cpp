@@ -13,15 +13,15 @@
 namespace pare {
 namespace {
 
-std::vector<int64_t> widths(const Graph& graph, PruneOptions options, int64_t steps) {
+std::vector<int64_t> widths(const Graph& graph, PruneJob options, int64_t steps) {
   options.steps = steps;
   std::vector<int64_t> kept;
   for (const auto& group : prune(graph, options).groups) kept.push_back(group.kept);
   return kept;
 }
 
-PruneOptions plain() {
-  PruneOptions options;
+PruneJob plain() {
+  PruneJob options;
   options.compensate = "none";
   options.inner_only = true;
   return options;
@@ -29,20 +29,20 @@ PruneOptions plain() {
 
 TEST(Prune, StepsEndWithTheWidthsOfOne) {
   const Graph graph = build("resnet20");
-  PruneOptions channels = plain();
+  PruneJob channels = plain();
   channels.channels = 0.5;
   const auto once = widths(graph, channels, 1);
   EXPECT_THAT(once, testing::Contains(8));
   EXPECT_EQ(widths(graph, channels, 4), once);
 
-  PruneOptions layers = channels;
+  PruneJob layers = channels;
   layers.channels = 0.2;
   layers.layers = {"layer3.*", "layer2.*=0.5"};
   layers.round_to = 1;
   EXPECT_EQ(widths(graph, layers, 3), widths(graph, layers, 1));
 
-  for (auto PruneOptions::*budget : {&PruneOptions::params, &PruneOptions::macs}) {
-    PruneOptions cost = plain();
+  for (const auto budget : {&PruneJob::params, &PruneJob::macs}) {
+    PruneJob cost = plain();
     cost.*budget = 0.3;
     EXPECT_EQ(widths(graph, cost, 3), widths(graph, cost, 1));
   }
@@ -50,9 +50,9 @@ TEST(Prune, StepsEndWithTheWidthsOfOne) {
 
 TEST(Prune, GlobalStepsRemoveAsManyChannels) {
   const Graph graph = build("resnet20");
-  PruneOptions options = plain();
+  PruneJob options = plain();
   options.channels = 0.5;
-  options.scope = "global";
+  options.scope = PruneScope::global;
   options.round_to = 1;
   const auto left = [&](int64_t steps) {
     const auto kept = widths(graph, options, steps);
@@ -71,12 +71,12 @@ TEST(Prune, GlobalSubsetTakesWhatCanBeReconstructed) {
       graph.tensors[node.inputs[i]] = at::cat(std::vector<at::Tensor>(50, two));
     }
   }
-  PruneOptions options = plain();
+  PruneJob options = plain();
   options.channels = 0.2;
   options.round_to = 1;
   options.criterion = "subset";
-  options.scope = "global";
-  options.images = "white";
+  options.scope = PruneScope::global;
+  options.images = MadeImages::white;
   options.samples = 1000;  // fewer leave channels of the first layer dependent too
   const auto kept = widths(graph, options, 1);
   EXPECT_EQ(kept[0], 300);
@@ -84,7 +84,7 @@ TEST(Prune, GlobalSubsetTakesWhatCanBeReconstructed) {
 }
 
 TEST(Prune, NothingInAllStepsIsAnError) {
-  PruneOptions options = plain();
+  PruneJob options = plain();
   options.channels = 0.5;
   options.round_to = 4096;
   EXPECT_THROW(widths(build("lenet-5"), options, 3), Error);
@@ -99,20 +99,20 @@ TEST(Prune, EmptyChannelsGoInOneStep) {
   at::Tensor weight = graph.tensor(second->inputs[1]).clone();
   weight.narrow(1, 3, 2).zero_();
   graph.tensors[second->inputs[1]] = weight;
-  PruneOptions options;
+  PruneJob options;
   options.empty = true;
   EXPECT_EQ(widths(graph, options, 2).front(), 298);
 }
 
 TEST(Prune, ANegativeDropIsRefused) {
-  PruneOptions options = plain();
+  PruneJob options = plain();
   options.channels = 0.5;
   options.max_drop = -0.5;
   try {
     prune(build("lenet-300-100"), options);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("--max-drop: expected 0 or more"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("`max-drop`: expected 0 or more"));
   }
 }
 

@@ -79,13 +79,13 @@ double distance(const at::Tensor& found, const at::Tensor& expected) {
   return ((found - expected).abs().max() / expected.abs().max()).item<double>();
 }
 
-PruneOptions options_for(const std::string& compensation, const std::string& criterion = "l1") {
-  PruneOptions options;
+PruneJob options_for(const std::string& compensation, const std::string& criterion = "l1") {
+  PruneJob options;
   options.channels = 0.4;
   options.round_to = 1;
   options.compensate = compensation;
   options.criterion = criterion;
-  options.images = "white";
+  options.images = MadeImages::white;
   options.samples = 12;
   options.data = digits_choice();
   return options;
@@ -103,7 +103,7 @@ TEST(WorkingForm, EvaluationOfAFixedBatchIsThatOfAnOpenOne) {
 TEST(WorkingForm, PruningAFixedBatchIsPruningAnOpenOne) {
   for (const auto& [compensation, criterion] : std::vector<std::pair<std::string, std::string>>{
            {"synthetic", "l1"}, {"calibrated", "taylor"}, {"none", "subset"}}) {
-    const PruneOptions options = options_for(compensation, criterion);
+    const PruneJob options = options_for(compensation, criterion);
     const PruneResult expected = prune(open_net(), options);
     for (const Graph& graph : {fixed_net(), closed_net()}) {
       const PruneResult found = prune(graph, options);
@@ -116,8 +116,8 @@ TEST(WorkingForm, PruningAFixedBatchIsPruningAnOpenOne) {
 }
 
 TEST(WorkingForm, DistillingFromAFixedBatchMakesAsManyImages) {
-  PruneOptions options = options_for("synthetic");
-  options.images = "distilled";
+  PruneJob options = options_for("synthetic");
+  options.images = MadeImages::distilled;
   options.samples = 5;
   options.distill_steps = 3;
   const PruneResult expected = prune(open_net(), options);
@@ -148,7 +148,7 @@ TEST(WorkingForm, PruningHalfPrecisionIsPruningSinglePrecision) {
     const Graph single = cast(half, at::kFloat);
     for (const auto& compensation : compensations()) {
       if (dtype == at::kBFloat16 && compensation.name != "calibrated") continue;  // widened alike
-      const PruneOptions options = options_for(std::string(compensation.name));
+      const PruneJob options = options_for(std::string(compensation.name));
       const PruneResult found = prune(half, options);
       for (const auto& [name, tensor] : found.graph.tensors)
         EXPECT_TRUE(!tensor.is_floating_point() || tensor.scalar_type() == dtype) << name;
@@ -160,7 +160,7 @@ TEST(WorkingForm, PruningHalfPrecisionIsPruningSinglePrecision) {
     }
   }
   for (const char* criterion : {"gm", "bn", "taylor", "subset"}) {
-    const PruneOptions options = options_for("none", criterion);
+    const PruneJob options = options_for("none", criterion);
     const Graph half = cast(open_net(), at::kHalf);
     EXPECT_LE(distance(scores(working_form(prune(half, options).graph)),
                        scores(prune(cast(half, at::kFloat), options).graph)),

@@ -15,14 +15,9 @@
 #pragma once
 
 #include "pare/compensate/merge.h"
+#include "pare/prune.h"
 
 namespace pare {
-
-struct MostSimOptions {
-  double threshold = 0.1;     // t: less similar ones are dropped, not merged
-  double lambda = 0.85;       // weight of the cosine against the bias
-  bool as_published = false;  // S and B as the authors' program computes them: gammas and variances swapped, no root
-};
 
 Merge most_sim(const MergeProblem& problem, const MostSimOptions& options);
 

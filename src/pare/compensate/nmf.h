@@ -4,13 +4,9 @@
 #pragma once
 
 #include "pare/compensate/merge.h"
+#include "pare/prune.h"
 
 namespace pare {
-
-struct NmfOptions {
-  int64_t iterations = 200;  // at most
-  double tolerance = 1e-4;  // stops where ten updates lower ‖W − YZ‖² by less than this part of what it was at first
-};
 
 Merge nmf(const MergeProblem& problem, const NmfOptions& options);
 

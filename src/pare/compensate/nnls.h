@@ -4,12 +4,9 @@
 #pragma once
 
 #include "pare/compensate/merge.h"
+#include "pare/prune.h"
 
 namespace pare {
-
-struct NnlsOptions {
-  int64_t terms = 2;  // m
-};
 
 Merge nnls(const MergeProblem& problem, const NnlsOptions& options);
 

@@ -42,7 +42,7 @@ class XmlReader {
       else if (take("<?"))
         skip_to("?>");
       else if (take("<!--"))
-        skip_to("-->");
+        skip_to(R"(-->)");
       else if (take("<![CDATA["))
         add(skip_to("]]>"));
       else if (take("<!"))

@@ -68,7 +68,7 @@ class Opening {
       if (equals == std::string::npos)
         layers_.push_back({entry, {}});
       else
-        layers_.push_back({entry.substr(0, equals), parsed_ratio(entry.substr(equals + 1), OptionName{"layers"})});
+        layers_.push_back({entry.substr(0, equals), parsed_ratio(entry.substr(equals + 1), "`layers`")});
     }
   }
 
@@ -137,8 +137,8 @@ class Opening {
       for (const auto& group : map_.groups) names.push_back(group.name);
       throw Error(ErrorKind::usage, where, "'{}' matches none of the groups {}", glob, fmt::join(names, ", "));
     };
-    for (const auto& layer : layers_) check(layer.glob, OptionName{"layers"});
-    for (const auto& glob : options_.skip) check(glob, OptionName{"skip"});
+    for (const auto& layer : layers_) check(layer.glob, "`layers`");
+    for (const auto& glob : options_.skip) check(glob, "`skip`");
   }
 
   const Graph& graph_;
@@ -155,12 +155,13 @@ std::vector<Candidate> candidates(const Graph& graph, const ChannelMap& map, con
     throw Error(ErrorKind::usage, option_of(options.budget), "expected a fraction between 0 and 1, found {}",
                 options.ratio);
   if (options.round_to < 1) throw Error(ErrorKind::usage, OptionName{"round-to"}, "expected 1 or more");
-  if (!(options.floor >= 0 && options.floor <= 1)) throw Error(ErrorKind::usage, OptionName{"floor"}, "expected 0 to 1");
+  if (!(options.floor >= 0 && options.floor <= 1))
+    throw Error(ErrorKind::usage, OptionName{"floor"}, "expected 0 to 1");
   return Opening(graph, map, options).run();
 }
 
-OptionName option_of(Budget budget) {
-  return {budget == Budget::channels ? "channels" : budget == Budget::params ? "params" : "macs"};
+const char* option_of(Budget budget) {
+  return budget == Budget::channels ? "`channels`" : budget == Budget::params ? "`params`" : "`macs`";
 }
 
 Error nothing_left(const std::vector<Candidate>& candidates) {

@@ -25,7 +25,7 @@ struct Candidate {
 std::vector<Candidate> candidates(const Graph& graph, const ChannelMap& map, const BudgetOptions& options);
 
 // How a budget is asked for.
-OptionName option_of(Budget budget);
+const char* option_of(Budget budget);
 
 // Why nothing can be removed: every group with its reason.
 Error nothing_left(const std::vector<Candidate>& candidates);

@@ -28,7 +28,8 @@ int64_t made_samples(const Graph& graph) {
 // This rank's part of the samples.
 Samples own_part(const Samples& samples, const ProcessGroup& ranks) {
   if (samples.size < ranks.size())
-    throw Error(ErrorKind::usage, OptionName{"samples"}, "{} images are too few for {} ranks", samples.size, ranks.size());
+    throw Error(ErrorKind::usage, OptionName{"samples"}, "{} images are too few for {} ranks", samples.size,
+                ranks.size());
   const int64_t begin = samples.size * ranks.rank() / ranks.size(),
                 end = samples.size * (ranks.rank() + 1) / ranks.size();
   return part_of(samples, begin, end);
@@ -39,7 +40,10 @@ Samples own_part(const Samples& samples, const ProcessGroup& ranks) {
 const Samples& LearningImages::samples(const Graph& graph) {
   if (samples_) return *samples_;
   const auto start = std::chrono::steady_clock::now();
-  samples_ = own_part(made_only_ ? samples_of(made(graph)) : samples_of(data(graph), graph), *options_.ranks);
+  samples_ = own_part(made_only_                  ? samples_of(made(graph))
+                      : options_.given != nullptr ? given(*options_.given)
+                                                  : samples_of(data(graph), graph),
+                      *options_.ranks);
   seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return *samples_;
 }
@@ -65,20 +69,27 @@ const Dataset& LearningImages::data(const Graph& graph) {
   return *data_;
 }
 
+Samples LearningImages::given(const Samples& samples) const {
+  const int64_t most = options_.samples > 0 ? options_.samples : kDataSamples;
+  return samples.size > most ? part_of(samples, 0, most) : samples;
+}
+
 const Batch& LearningImages::batch(const Graph& graph) {
   if (batch_.images.defined()) return batch_;
-  const Samples own = own_part(samples_of(data(graph), graph), *options_.ranks);
+  const Samples all = options_.given != nullptr ? given(*options_.given) : samples_of(data(graph), graph);
+  if (!all.labelled()) throw Error(ErrorKind::usage, "samples", "have no labels, which the criterion needs");
+  const Samples own = own_part(all, *options_.ranks);
   batch_ = {.images = own.inputs(0, own.size)[0], .labels = own.labels(0, own.size)};
-  if (data_->multi_label()) batch_.labels = batch_.labels.to(at::kFloat);
+  if (batch_.labels.dim() == 2) batch_.labels = batch_.labels.to(at::kFloat);
   return batch_;
 }
 
 std::vector<at::Tensor> LearningImages::made(const Graph& graph) const {
   const int64_t count = options_.samples > 0 ? options_.samples : made_samples(graph);
   NoiseOptions noise{.count = count, .seed = options_.seed};
-  if (options_.images == "white") noise.kind = NoiseKind::white;
-  if (options_.images == "smooth") noise.kind = NoiseKind::smooth;
-  if (options_.images != "distilled") return noise_inputs(graph, noise);
+  if (options_.images == MadeImages::white) noise.kind = NoiseKind::white;
+  if (options_.images == MadeImages::smooth) noise.kind = NoiseKind::smooth;
+  if (options_.images != MadeImages::distilled) return noise_inputs(graph, noise);
   const DistilledImages images = distill_images(graph, {.count = count,
                                                         .batch = std::min(count, kDistilledTogether),
                                                         .steps = options_.distill_steps,

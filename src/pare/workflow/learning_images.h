@@ -17,8 +17,8 @@ namespace pare {
 // Made or loaded when first asked for; each rank has its part. Adds to the notes what was made, and the time it took.
 class LearningImages {
  public:
-  LearningImages(const PruneOptions& options, bool made_only, std::vector<std::string>& notes, double& seconds)
-      : options_(options), made_only_(made_only || options.data.data.empty()), notes_(notes), seconds_(seconds) {}
+  LearningImages(const PruneJob& options, bool made_only, std::vector<std::string>& notes, double& seconds)
+      : options_(options), made_only_(made_only || !options.has_data()), notes_(notes), seconds_(seconds) {}
 
   const Samples& samples(const Graph& graph);
   // With the mirror images of colour images, unless these are not wanted: twice the places to learn from.
@@ -28,9 +28,10 @@ class LearningImages {
 
  private:
   const Dataset& data(const Graph& graph);
+  Samples given(const Samples& samples) const;
   std::vector<at::Tensor> made(const Graph& graph) const;
 
-  const PruneOptions& options_;
+  const PruneJob& options_;
   bool made_only_;  // a method without data stays without it also in its selection
   std::vector<std::string>& notes_;
   double& seconds_;

@@ -97,7 +97,20 @@ PieceScores::PieceScores(const std::vector<Graph>& models, const EvaluateOptions
   logits_.resize(rows());
 }
 
-int64_t PieceScores::at_once() const { return 2 * piece_ * threads_; }
+// Starting threads costs something, so that many pieces are better than few; but no more than 64 MB.
+int64_t PieceScores::at_once() const {
+  constexpr int64_t kElements = 1 << 24;
+  int64_t sample = 1;
+  for (const auto& program : programs_)
+    for (const auto& input : program.graph().inputs) {
+      int64_t elements = 1;
+      for (size_t axis = 1; input.dims && axis < input.dims->size(); ++axis)
+        elements *= std::max<int64_t>((*input.dims)[axis].size, 1);
+      sample = std::max(sample, elements);
+    }
+  const int64_t round = piece_ * threads_;
+  return std::clamp(kElements / sample / round, int64_t{1}, int64_t{16}) * round;
+}
 
 at::Tensor PieceScores::logits_of(const Program& program, const std::vector<at::Tensor>& inputs) const {
   const Graph& graph = program.graph();

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-Measured measured(const Graph& graph, const Dataset* data, const PruneOptions& options, const std::string& what) {
+Measured measured(const Graph& graph, const Dataset* data, const PruneJob& options, const std::string& what) {
   Measured result{.cost = cost_of(graph)};
   if (data == nullptr) return result;
   const auto progress = [&](int64_t done, int64_t all) {
@@ -39,7 +39,7 @@ bool at_chance(const Measured& before, const Dataset& data) {
   return !(before.metrics.front().second > std::min(chance + 2 * error, (1 + chance) / 2));
 }
 
-void check_chance(const Measured& before, const Dataset& data, const PruneOptions& options,
+void check_chance(const Measured& before, const Dataset& data, const PruneJob& options,
                   std::vector<std::string>& notes) {
   if (!at_chance(before, data)) return;
   const auto& [name, value] = before.metrics.front();
@@ -48,7 +48,7 @@ void check_chance(const Measured& before, const Dataset& data, const PruneOption
       "(`class-map`), "
       "`mean`, `std` and `preprocess` fit the model?",
       name, value, data.classes.size());
-  if (options.max_drop >= 0) throw Error(ErrorKind::quality, OptionName{"max-drop"}, "means nothing: {}", what);
+  if (options.max_drop) throw Error(ErrorKind::quality, OptionName{"max-drop"}, "means nothing: {}", what);
   notes.push_back(what);
 }
 
@@ -60,19 +60,19 @@ void check_numbers(const Graph& graph) {
 }
 
 // The largest part of the budget among a few that stays within the gate; nothing where none does.
-std::string fitting_budget(const Graph& graph, const PruneOptions& all, const Dataset& data, double before) {
-  const bool given = all.channels >= 0 || all.params >= 0 || all.macs >= 0;
+std::string fitting_budget(const Graph& graph, const PruneJob& all, const Dataset& data, double before) {
+  const bool given = all.channels || all.params || all.macs;
   if (!given || all.after_step) return "";
-  PruneOptions options = all;
+  PruneJob options = all;
   options.ranks = &alone();  // the others do not come here
   Pruner pruner(options);
   for (const double part : {0.75, 0.5, 0.25, 0.125}) {
     BudgetOptions budget = options.budget();
     budget.ratio *= part;
     const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
-    const char* flag = options.channels >= 0 ? "channels" : options.params >= 0 ? "params" : "macs";
-    if (before - after <= options.max_drop)
-      return fmt::format("; `{}` {:.3g} would have fitted ({:.4f})", flag, budget.ratio, after);
+    const char* option = options.channels ? "channels" : options.params ? "params" : "macs";
+    if (before - after <= *options.max_drop)
+      return fmt::format("; `{}` {:.3g} would have fitted ({:.4f})", option, budget.ratio, after);
   }
   return "; not even an eighth of the budget would have fitted";
 }
@@ -82,30 +82,40 @@ std::string fitting_budget(const Graph& graph, const PruneOptions& all, const Da
 namespace {
 
 // Says why where accuracy fell far: what was not there to learn from, or more than it can make up for.
-void note_drop(PruneResult& result, const PruneOptions& options) {
+void note_drop(PruneResult& result, const PruneJob& job) {
   constexpr double kMuch = 0.1;
   if (result.before.metrics.empty() || result.after.metrics.empty()) return;
   const auto& [name, had] = result.before.metrics.front();
   const double has = result.after.metrics.front().second;
   if (had - has <= kMuch) return;
-  const bool learned = find_compensation(options.compensate).images != ImageSource::none;
-  const bool best = learned && options.criterion == "obs" && (options.scope == "allocate" || options.channels >= 0);
+  const bool learned = find_compensation(job.compensate).images != ImageSource::none;
+  const bool best = learned && job.criterion == "obs" && (job.scope == PruneScope::allocate || job.channels);
   result.notes.push_back(fmt::format(
       "{} fell by {:.1f} points: {}", name, 100 * (had - has),
-      !learned ? fmt::format("'{}' learned from no images; `compensate` calibrated does", options.compensate)
+      !learned ? fmt::format("'{}' learned from no images; `compensate` calibrated does", job.compensate)
       : !best  ? "the criterion obs with the scope allocate chooses by what channels do with images"
-               : "more goes than the images can make up for; take less, more images (`samples`), or fine-tune (`finetune`)"));
+               : "more goes than the images can make up for; take less, or more images (`samples`), or fine-tune"));
 }
 
 }  // namespace
 
-PruneResult prune(const Graph& graph, const PruneOptions& given) {
+PruneResult prune(const Graph& graph, const Samples& samples, const PruneOptions& options, Observer& observer) {
+  PruneJob job;
+  static_cast<PruneOptions&>(job) = options;
+  job.given = &samples;
+  job.ranks = &observer.ranks();
+  job.progress = [&](const std::string& what, int64_t done, int64_t all) { observer.step(what, done, all); };
+  return prune(graph, job);
+}
+
+PruneResult prune(const Graph& graph, const PruneJob& given) {
   const auto start = Clock::now();
-  const PruneOptions options = given.resolved();
-  if (options.steps < 1) throw Error(ErrorKind::usage, OptionName{"steps"}, "expected 1 or more, found {}", options.steps);
-  if (options.max_drop != PruneOptions{}.max_drop && !(options.max_drop >= 0))
-    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "expected 0 or more, found {}", options.max_drop);
-  if (options.max_drop >= 0 && options.data.data.empty())
+  const PruneJob options = given.resolved();
+  if (options.steps < 1)
+    throw Error(ErrorKind::usage, OptionName{"steps"}, "expected 1 or more, found {}", options.steps);
+  if (options.max_drop && !(*options.max_drop >= 0))
+    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "expected 0 or more, found {}", *options.max_drop);
+  if (options.max_drop && !options.has_data())
     throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs `data` to measure on");
   check_numbers(graph);
   BudgetOptions budget = options.budget();
@@ -113,8 +123,7 @@ PruneResult prune(const Graph& graph, const PruneOptions& given) {
   const Graph working = working_form(graph);
   if (steps > 1) budget.whole = whole_network(working, analyze_channels(working), budget.budget);
   Pruner pruner(options);
-  const std::optional<Dataset> data =
-      options.data.data.empty() ? std::nullopt : std::optional(options.data.load(graph));
+  const std::optional<Dataset> data = options.measured_on(graph);
   const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
   Measured before = measured(working, where, options, "measuring the original");
   before.cost = cost_of(graph);
@@ -136,16 +145,18 @@ PruneResult prune(const Graph& graph, const PruneOptions& given) {
   result.after.cost = cost_of(result.graph);
   result.seconds = since(start);
   result.criterion = options.criterion;
-  result.scope = options.scope;
+  result.scope = name_of(options.scope);
   result.compensate = options.compensate;
   if (!options.after_step) note_drop(result, options);
-  if (options.max_drop >= 0 && options.ranks->main()) {
+  if (options.max_drop && options.ranks->main()) {
+    if (result.before.metrics.empty())
+      throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs labels to measure by");
     const auto& [name, had] = result.before.metrics.front();
     const double has = result.after.metrics.front().second;
-    if (!(had - has <= options.max_drop)) {
+    if (!(had - has <= *options.max_drop)) {
       if (options.on_missed) options.on_missed(result);
-      throw Error(ErrorKind::quality, OptionName{"max-drop"}, "{} falls from {:.4f} to {:.4f}, by more than {}{}", name, had, has,
-                  options.max_drop, fitting_budget(working, options, *where, had));
+      throw Error(ErrorKind::quality, OptionName{"max-drop"}, "{} falls from {:.4f} to {:.4f}, by more than {}{}", name,
+                  had, has, *options.max_drop, fitting_budget(working, options, *where, had));
     }
   }
   return result;

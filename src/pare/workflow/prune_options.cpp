@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "pare/core/error.h"
+#include "pare/samples/samples.h"
 #include "pare/workflow/prune.h"
 
 namespace pare {
@@ -13,30 +14,26 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("criterion", criterion, "which channels go: the least important by this",
                 {"auto", "obs", "l1", "l2", "gm", "bn", "taylor", "random", "subset"});
   options.field("scope", scope,
-                "the same fraction of each group, the least important of all, or by what each width costs the answer",
-                {"auto", "uniform", "global", "allocate"});
+                "the same fraction of each group, the least important of all, or by what each width costs the answer");
   options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
   options.field("skip", skip, "GLOB: do not cut these groups");
   options.field("round-to", round_to, "widths that are left are multiples of this");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
   options.field("steps", steps, "cut in so many steps, selecting anew each time");
-  Choices names = {"auto"};
-  for (const auto& compensation : compensations()) names.emplace_back(compensation.name);
-  options.field("compensate", compensate, "how the kept channels take over from the removed ones", names);
-  options.field("threshold", method.most_sim.threshold, "less similar filters are dropped, not merged");
-  options.field("lambda", method.most_sim.lambda, "weight of the cosine against the bias behind batch norm");
-  options.field("as-published", method.most_sim.as_published, "scales as the authors' program has them");
-  options.field("terms", method.nnls.terms, "kept channels that may take over from a removed one");
-  options.field("nmf-iterations", method.nmf.iterations, "multiplicative updates");
+  options.field("compensate", compensate, "how the kept channels take over from the removed ones",
+                compensation_methods());
+  options.field("threshold", most_sim.threshold, "less similar filters are dropped, not merged");
+  options.field("lambda", most_sim.lambda, "weight of the cosine against the bias behind batch norm");
+  options.field("as-published", most_sim.as_published, "scales as the authors' program has them");
+  options.field("terms", nnls.terms, "kept channels that may take over from a removed one");
+  options.field("nmf-iterations", nmf.iterations, "multiplicative updates");
   options.field("ridge", ridge, "ridge of the solved layers (0: chosen on held-out images)");
-  options.field("images", images, "kind of the images that are made without data",
-                {"distilled", "pink", "smooth", "white"});
+  options.field("images", images, "kind of the images that are made without data");
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
-  data.describe(options);
   // `auto` learns from images where there is data, and merges where there is none.
   const Condition automatic = with("compensate", {"auto"}), learns = with("compensate", {"synthetic", "calibrated"});
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
@@ -58,14 +55,30 @@ void PruneOptions::describe(OptionVisitor& options) {
                {without("empty")});
 }
 
-BudgetOptions PruneOptions::budget() const {
+void PruneJob::describe(OptionVisitor& options) {
+  PruneOptions::describe(options);
+  data.describe(options);
+}
+
+std::vector<std::string> compensation_methods() {
+  std::vector<std::string> names = {"auto"};
+  for (const auto& compensation : compensations()) names.emplace_back(compensation.name);
+  return names;
+}
+
+std::optional<Dataset> PruneJob::measured_on(const Graph& graph) const {
+  if (given == nullptr) return data.data.empty() ? std::nullopt : std::optional(data.load(graph));
+  if (given->size == 0 || !given->labelled() || graph.inputs.size() != 1) return std::nullopt;
+  return dataset_of(*given);
+}
+
+BudgetOptions PruneJob::budget() const {
   BudgetOptions budget;
-  int given = empty ? 1 : 0;
-  // Not `>= 0`: a fraction that is not a number is given, and refused later.
-  const auto take = [&](double ratio, Budget kind) {
-    if (ratio < 0) return;
-    ++given;
-    budget.ratio = ratio;
+  int budgets = empty ? 1 : 0;
+  const auto take = [&](std::optional<double> ratio, Budget kind) {
+    if (!ratio) return;
+    ++budgets;
+    budget.ratio = *ratio;
     budget.budget = kind;
   };
   take(channels, Budget::channels);
@@ -73,12 +86,13 @@ BudgetOptions PruneOptions::budget() const {
   take(macs, Budget::macs);
   // Fractions of their own for all the layers that are named are a budget, whatever the others' is.
   const auto has_own = [](const std::string& layer) { return layer.find('=') != std::string::npos; };
-  if (given == 0 && !layers.empty() && std::ranges::all_of(layers, has_own)) take(0.5, Budget::channels);
-  if (given != 1)
-    throw Error(ErrorKind::usage, "prune", "expected one of `channels`, `params`, `macs` and `empty`, found {}", given);
-  if (scope != "uniform" && scope != "global" && scope != "allocate")
-    throw Error(ErrorKind::usage, OptionName{"scope"}, "'{}' is not uniform, global or allocate", scope);
-  budget.scope = scope == "global" ? Scope::global : scope == "allocate" ? Scope::allocate : Scope::uniform;
+  if (budgets == 0 && !layers.empty() && std::ranges::all_of(layers, has_own)) take(0.5, Budget::channels);
+  if (budgets != 1)
+    throw Error(ErrorKind::usage, "prune", "expected one of `channels`, `params`, `macs` and `empty`, found {}",
+                budgets);
+  budget.scope = scope == PruneScope::global     ? Scope::global
+                 : scope == PruneScope::allocate ? Scope::allocate
+                                                 : Scope::uniform;
   budget.layers = layers;
   budget.skip = skip;
   budget.round_to = round_to;
@@ -88,16 +102,17 @@ BudgetOptions PruneOptions::budget() const {
   return budget;
 }
 
-PruneOptions PruneOptions::resolved() const {
-  PruneOptions own = *this;
-  if (compensate == "auto") own.compensate = data.data.empty() ? "most-sim" : "calibrated";
+PruneJob PruneJob::resolved() const {
+  PruneJob own = *this;
+  if (compensate == "auto") own.compensate = has_data() ? "calibrated" : "most-sim";
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
   if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
-  if (scope == "auto")
-    own.scope = own.criterion == "obs" && channels < 0 && (params >= 0 || macs >= 0) ? "allocate" : "uniform";
-  if (own.scope == "allocate" && own.criterion != "obs")
-    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the criterion obs, not with {}", own.criterion);
-  if (own.scope == "global" && own.criterion == "obs")
+  if (scope == PruneScope::automatic)
+    own.scope = own.criterion == "obs" && (params || macs) ? PruneScope::allocate : PruneScope::uniform;
+  if (own.scope == PruneScope::allocate && own.criterion != "obs")
+    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the criterion obs, not with {}",
+                own.criterion);
+  if (own.scope == PruneScope::global && own.criterion == "obs")
     throw Error(ErrorKind::usage, OptionName{"scope"},
                 "errors of different depths can't be compared: allocate, not global, goes with obs");
   return own;

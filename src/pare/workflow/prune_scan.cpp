@@ -10,11 +10,12 @@ namespace pare {
 namespace {
 
 // Why each group of the map is not scanned; empty where it is asked for.
-std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map, const PruneOptions& options) {
+std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map, const PruneJob& options) {
   std::vector<std::string> reasons(map.groups.size(), options.layers.empty() ? "" : "not asked for by `layers`");
   for (const auto& glob : options.layers) {
     if (glob.find('=') != std::string::npos)
-      throw Error(ErrorKind::usage, OptionName{"layers"}, "'{}': a scan goes through all fractions, give the glob alone", glob);
+      throw Error(ErrorKind::usage, OptionName{"layers"},
+                  "'{}': a scan goes through all fractions, give the glob alone", glob);
     bool any = false;
     for (size_t g = 0; g < map.groups.size(); ++g)
       if (matches_group(glob, graph, map, map.groups[g])) any = true, reasons[g].clear();
@@ -25,12 +26,12 @@ std::vector<std::string> not_asked_for(const Graph& graph, const ChannelMap& map
 
 }  // namespace
 
-Scan scan(const Graph& graph, const PruneOptions& options) {
+Scan scan(const Graph& graph, const PruneJob& options) {
   constexpr int kPoints = 9;
   if (options.data.data.empty()) throw Error(ErrorKind::usage, OptionName{"scan"}, "needs `data` to measure on");
-  PruneOptions own = options;
+  PruneJob own = options;
   own.channels = 0.5;
-  own.params = own.macs = -1;
+  own.params = own.macs = std::nullopt;
   own = own.resolved();
   Scan result;
   const Graph working = working_form(graph);

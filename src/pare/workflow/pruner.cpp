@@ -15,8 +15,8 @@ namespace {
 
 std::vector<at::Tensor> inputs_of(const Samples& samples) { return samples.inputs(0, samples.size); }
 
-void check_fraction(double value, const OptionName& where, double highest) {
-  if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, where, "expected 0 to {}", highest);
+void check_fraction(double value, const char* option, double highest) {
+  if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, OptionName{option}, "expected 0 to {}", highest);
 }
 
 // Later in the order of elimination is more important; undefined where there is none.
@@ -42,21 +42,21 @@ std::vector<GroupCut> cuts_of(const Selection& selection, bool choose) {
 
 }  // namespace
 
-Pruner::Pruner(const PruneOptions& options)
+Pruner::Pruner(const PruneJob& options)
     : options_(options),
-      method_options_(options.method),
+      method_options_{.most_sim = options.most_sim, .nnls = options.nnls, .nmf = options.nmf},
       method_(find_compensation(options.compensate)),
       images_(options, method_.images == ImageSource::made, result_.notes, result_.image_seconds),
       watch_(options) {
-  if (method_.images == ImageSource::data && options.data.data.empty())
+  if (method_.images == ImageSource::data && !options.has_data())
     throw Error(ErrorKind::usage, OptionName{"data"}, "'{}' learns from images: name the data", method_.name);
   if (options.samples < 0) throw Error(ErrorKind::usage, OptionName{"samples"}, "expected 0 or more");
   if (options.distill_steps < 1) throw Error(ErrorKind::usage, OptionName{"distill-steps"}, "expected 1 or more");
-  if (options.method.nnls.terms < 1) throw Error(ErrorKind::usage, OptionName{"terms"}, "expected 1 or more");
-  if (options.method.nmf.iterations < 1) throw Error(ErrorKind::usage, OptionName{"nmf-iterations"}, "expected 1 or more");
-  check_fraction(options.method.most_sim.threshold, OptionName{"threshold"}, 1);
-  check_fraction(options.method.most_sim.lambda, OptionName{"lambda"}, 1);
-  check_fraction(options.ridge, OptionName{"ridge"}, 1e6);
+  if (options.nnls.terms < 1) throw Error(ErrorKind::usage, OptionName{"terms"}, "expected 1 or more");
+  if (options.nmf.iterations < 1) throw Error(ErrorKind::usage, OptionName{"nmf-iterations"}, "expected 1 or more");
+  check_fraction(options.most_sim.threshold, "threshold", 1);
+  check_fraction(options.most_sim.lambda, "lambda", 1);
+  check_fraction(options.ridge, "ridge", 1e6);
   if (options.ridge > 0) method_options_.refit.solve = {.ridge = options.ridge, .choices = {}};
   method_options_.refit.seed = options.seed;
 }
@@ -114,7 +114,7 @@ Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {
   }
   CriterionOptions criterion{.criterion = criterion_of(options_.criterion), .seed = options_.seed};
   if (criterion.criterion == Criterion::taylor) {
-    if (options_.data.data.empty()) throw Error(ErrorKind::usage, OptionName{"data"}, "the criterion taylor needs data");
+    if (!options_.has_data()) throw Error(ErrorKind::usage, OptionName{"data"}, "the criterion taylor needs data");
     const Batch& batch = images_.batch(graph);
     gradients_ = loss_gradients(graph, batch.images, batch.labels);
     average_over_ranks(gradients_, static_cast<double>(batch.images.size(0)));
@@ -156,7 +156,8 @@ void Pruner::note_groups(const Selection& selection, const Compensated& done) {
 Graph Pruner::remove_empty(const Graph& graph) {
   EmptyRemoved done = remove_empty_channels(graph);
   if (done.unread + done.constant == 0)
-    throw Error(ErrorKind::usage, OptionName{"empty"}, "no channel is empty: neither a filter nor all that reads one is zero");
+    throw Error(ErrorKind::usage, OptionName{"empty"},
+                "no channel is empty: neither a filter nor all that reads one is zero");
   result_.notes.push_back(fmt::format("{} channels that nothing reads and {} constant ones removed; outputs unchanged",
                                       done.unread, done.constant));
   const ChannelMap after = analyze_channels(done.graph);

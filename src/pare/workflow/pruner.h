@@ -15,7 +15,7 @@ namespace pare {
 class Pruner {
  public:
   // `options` are resolved, and stay in use.
-  explicit Pruner(const PruneOptions& options);
+  explicit Pruner(const PruneJob& options);
 
   // One selection, removal and compensation.
   Graph cut(const Graph& graph, const BudgetOptions& budget);
@@ -33,17 +33,17 @@ class Pruner {
   // Reports to the options' progress, and has their ranks.
   class Watch : public Observer {
    public:
-    explicit Watch(const PruneOptions& options) : options_(options) {}
+    explicit Watch(const PruneJob& options) : options_(options) {}
     void progress(std::string_view what, int64_t done, int64_t all) override {
       if (options_.progress) options_.progress(std::string(what), done, all);
     }
     ProcessGroup& ranks() override { return *options_.ranks; }
 
    private:
-    const PruneOptions& options_;
+    const PruneJob& options_;
   };
 
-  const PruneOptions& options_;
+  const PruneJob& options_;
   CompensateOptions method_options_;
   const Compensation& method_;
   PruneResult result_;

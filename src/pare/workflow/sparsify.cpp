@@ -227,10 +227,10 @@ class Sparsifier {
   void slimming() {
     Slimming method(batch_norm_scales(graph_), options_.lambda.value_or(1e-4));
     graph_ = train("slimming", {.graph = graph_}, options_.training, &method).graph;
-    PruneOptions cut;
+    PruneJob cut;
     cut.channels = *options_.sparsity;
     cut.criterion = "bn";
-    cut.scope = "global";
+    cut.scope = PruneScope::global;
     cut.compensate = "none";
     cut.round_to = 1;
     cut.inner_only = true;

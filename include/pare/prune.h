@@ -1,0 +1,116 @@
+// Structured pruning: channels are selected, removed, and the kept ones take over from them.
+//
+//   pare::PruneResult slim = pare::prune(model, samples, {.macs = 0.5});
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pare/evaluate.h"
+#include "pare/graph.h"
+#include "pare/inspect.h"
+#include "pare/observer.h"
+#include "pare/options.h"
+#include "pare/samples.h"
+
+namespace pare {
+
+// The same fraction of each group, the least important of all, or by what each width costs the network's answer;
+// automatic: allocate for the criterion obs and a budget of parameters or MACs, else uniform.
+enum class PruneScope { automatic, uniform, global, allocate };
+template <>
+struct NamesOf<PruneScope> {
+  static constexpr std::string_view names[] = {"auto", "uniform", "global", "allocate"};
+};
+
+// What images are made of where a method needs some and there is no data.
+enum class MadeImages { distilled, pink, smooth, white };
+template <>
+struct NamesOf<MadeImages> {
+  static constexpr std::string_view names[] = {"distilled", "pink", "smooth", "white"};
+};
+
+// Of neuron merging, of non-negative least squares, and of non-negative factorisation.
+struct MostSimOptions {
+  double threshold = 0.1;     // t: less similar ones are dropped, not merged
+  double lambda = 0.85;       // weight of the cosine against the bias
+  bool as_published = false;  // S and B as the authors' program computes them: gammas and variances swapped, no root
+};
+
+struct NnlsOptions {
+  int64_t terms = 2;  // m
+};
+
+struct NmfOptions {
+  int64_t iterations = 200;  // at most
+  double tolerance = 1e-4;  // stops where ten updates lower ‖W − YZ‖² by less than this part of what it was at first
+};
+
+struct PruneOptions {
+  std::optional<double> channels;  // fractions removed; one of the three, or `empty`
+  std::optional<double> params;
+  std::optional<double> macs;
+  bool empty = false;              // instead: only channels that are empty already
+  std::string criterion = "auto";  // obs where the method learns from samples, else l1
+  PruneScope scope = PruneScope::automatic;
+  std::vector<std::string> layers;  // GLOB or GLOB=FRACTION: only these groups
+  std::vector<std::string> skip;
+  int64_t round_to = 8;  // widths that are left are multiples of this
+  double floor = 0.1;    // at least this part of a group stays
+  bool inner_only = false;
+  int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
+
+  std::string compensate = "auto";  // one of compensation_methods(); auto: calibrated with samples, most-sim without
+  MostSimOptions most_sim;
+  NnlsOptions nnls;
+  NmfOptions nmf;
+  double ridge = 0;  // of solved layers; 0: chosen on samples that are not solved on
+  MadeImages images = MadeImages::distilled;
+  int64_t samples = 0;  // that methods learn from; 0: 256 of those given, 64 made ones
+  int64_t distill_steps = 150;
+  bool no_mirror = false;  // colour images are used mirrored as well unless this is set
+
+  std::optional<double> max_drop;  // of top-1 (multi-label: of mAP), else Error{quality}
+  uint64_t seed = 0;
+
+  void describe(OptionVisitor& options);  // all but the seed
+};
+
+std::vector<std::string> compensation_methods();
+
+struct PrunedGroup {
+  std::string name;
+  int64_t total = 0;
+  int64_t kept = 0;
+  std::string reason;        // why it was left alone, or not cut as asked
+  std::string compensation;  // what was done about the removed channels
+  double loss = 0;           // allocate: of the network's answer (KL divergence) when this group alone is cut so
+};
+
+// A model's size and, where samples have labels, its accuracy.
+struct Measured {
+  ModelCost cost;
+  MetricList metrics;  // none without labels
+};
+
+struct PruneResult {
+  Graph graph;
+  std::string criterion, scope, compensate;  // as they were used, where the options say `auto`
+  std::vector<PrunedGroup> groups;
+  Measured before;
+  Measured after;
+  std::vector<std::string> notes;
+  double seconds = 0;         // all
+  double method_seconds = 0;  // selecting, removing and compensating, without making images and measuring
+  double image_seconds = 0;   // loading or making images
+};
+
+// `samples`, none of which are needed, are what methods learn from; with labels the models are measured on them before
+// and after. Error{quality} when the accuracy falls by more than max_drop, or was no better than chance to begin with.
+PruneResult prune(const Graph& graph, const Samples& samples, const PruneOptions& options,
+                  Observer& observer = unobserved());
+
+}  // namespace pare
