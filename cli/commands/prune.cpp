@@ -123,19 +123,17 @@ class Prune : public Command {
                         {"reason", with_flags(group.reason)},
                         {"compensation", group.compensation},
                         {"loss", group.loss}});
-    nlohmann::json document = {{"method",
-                                {{"criterion", result.criterion},
-                                 {"scope", result.scope},
-                                 {"compensate", result.compensate}}},
-                               {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
-                               {"after", measured_json(output_, result.after)},
-                               {"groups", groups},
-                               {"notes", with_flags(result.notes)},
-                               {"seconds",
-                                {{"total", result.seconds},
-                                 {"method", result.method_seconds},
-                                 {"images", result.image_seconds},
-                                 {"loading", model.seconds}}}};
+    nlohmann::json document = {
+        {"method", {{"criterion", result.criterion}, {"scope", result.scope}, {"compensate", result.compensate}}},
+        {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
+        {"after", measured_json(output_, result.after)},
+        {"groups", groups},
+        {"notes", with_flags(result.notes)},
+        {"seconds",
+         {{"total", result.seconds},
+          {"method", result.method_seconds},
+          {"images", result.image_seconds},
+          {"loading", model.seconds}}}};
     drift_.report(session, model.graph, result.graph, document);
     return document;
   }
@@ -166,10 +164,10 @@ class Prune : public Command {
     for (size_t i = 0; i < result.before.metrics.size(); ++i)
       sizes.add({result.before.metrics[i].first, fmt::format("{:.4f}", result.before.metrics[i].second),
                  fmt::format("{:.4f}", result.after.metrics[i].second), ""});
-    session.print("{}\n{} in {:.2f} s\n", sizes.text(), 
-                  prune_.empty ? "empty channels"
-                               : fmt::format("{}, {}, {}", result.criterion, result.scope, result.compensate),
-                  result.method_seconds);
+    session.print(
+        "{}\n{} in {:.2f} s\n", sizes.text(),
+        prune_.empty ? "empty channels" : fmt::format("{}, {}, {}", result.criterion, result.scope, result.compensate),
+        result.method_seconds);
   }
 
   nlohmann::json scan_model(Session& session, const Model& model) {

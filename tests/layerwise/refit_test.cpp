@@ -183,7 +183,7 @@ TEST(Refit, IsTheSameInPiecesAndWithLittleMemory) {
   const Case c = inner_halved(residual_network());
   ASSERT_EQ(c.removed.size(), 12u);
   const auto inputs = random_inputs(c.graph, 64, 3);
-  RefitOptions options{.places = 20, .checked = 0};  // pieces would decide which samples choose the ridge
+  RefitOptions options{.places = 20};
   options.side_by_side.piece = 64;
   const Graph whole = refitted(c, inputs, options).graph;
   for (const int64_t piece : {1, 7, 64})

@@ -10,7 +10,7 @@ namespace pare {
 
 Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece) {
   const int64_t batch = fixed_batch(graph);
-  if (batch == 0) return {samples, piece};
+  if (batch == 0) return {samples, piece, samples.size};
   const int64_t whole = (samples.size + batch - 1) / batch * batch;
   return {{.size = whole,
            .inputs =
@@ -26,7 +26,8 @@ Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece) {
                  }
                  return inputs;
                }},
-          batch};
+          batch,
+          samples.size};
 }
 
 }  // namespace pare

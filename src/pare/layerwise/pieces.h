@@ -1,6 +1,8 @@
 // Samples in the pieces that a graph can be run on.
 #pragma once
 
+#include <algorithm>
+
 #include "pare/core/graph.h"
 #include "pare/samples/samples.h"
 
@@ -9,9 +11,11 @@ namespace pare {
 struct Pieces {
   Samples samples;
   int64_t piece = 1;
+  int64_t real = 0;  // samples; those after them only fill the last batch
   size_t count() const { return static_cast<size_t>((samples.size + piece - 1) / piece); }
   int64_t begin(size_t i) const { return static_cast<int64_t>(i) * piece; }
   int64_t end(size_t i) const { return std::min(begin(i) + piece, samples.size); }
+  int64_t real_in(size_t i) const { return std::min(end(i), real) - begin(i); }
   std::vector<at::Tensor> inputs(size_t i) const { return samples.inputs(begin(i), end(i)); }
 };
 

@@ -225,27 +225,35 @@ class Refit {
     const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
     GroupMoments moments(static_cast<size_t>(weight.size(0)), {none, none});
     const auto pool = averaging_node(layer);
-    using Part = std::vector<RowMoments>;
-    int64_t piece = 0;
-    both_->run_to<Part>(
+    both_->run_to<GroupMoments>(
         pool ? *pool : layer.node,
         [&](const BothValues& values) {
-          const Rows both =
-              pool ? rows_before_pool(layer, original_.nodes[*pool].inputs[0], values) : rows(layer, values);
-          Part part;
-          for (int64_t g = 0; g < both.x.size(0); ++g) part.push_back(row_moments(both.x[g], both.t[g]));
-          return part;
+          return split(pool ? rows_before_pool(layer, original_.nodes[*pool].inputs[0], values) : rows(layer, values),
+                       values);
         },
-        [&](const Part& part) {
-          ++piece;
-          const bool checked = options_.checked > 0 && piece % options_.checked == 0;
-          for (size_t g = 0; g < part.size(); ++g) {
-            RowMoments& sum = checked ? moments[g].checked : moments[g].fitted;
-            sum = joined(sum, part[g]);
-          }
+        [&](const GroupMoments& part) {
+          for (size_t g = 0; g < part.size(); ++g)
+            moments[g] = {joined(moments[g].fitted, part[g].fitted), joined(moments[g].checked, part[g].checked)};
         });
     for (auto& own : moments)
       own = {over_ranks(own.fitted, observer_.ranks()), over_ranks(own.checked, observer_.ranks())};
+    return moments;
+  }
+
+  // Every so many pairs of samples, a sample and its mirror image perhaps, are checked on.
+  GroupMoments split(const Rows& rows, const BothValues& values) const {
+    std::vector<int64_t> fitted, checked;
+    for (int64_t i = 0; i < values.count; ++i) {
+      const int64_t pair = (values.first + i) / 2;
+      (options_.checked > 0 && pair % options_.checked == options_.checked - 1 ? checked : fitted).push_back(i);
+    }
+    const auto some = [&](const at::Tensor& all, const std::vector<int64_t>& which) {
+      return all.reshape({values.all, -1, all.size(-1)}).index_select(0, at::tensor(which, at::kLong)).flatten(0, 1);
+    };
+    GroupMoments moments;
+    for (int64_t g = 0; g < rows.x.size(0); ++g)
+      moments.push_back({row_moments(some(rows.x[g], fitted), some(rows.t[g], fitted)),
+                         row_moments(some(rows.x[g], checked), some(rows.t[g], checked))});
     return moments;
   }
 
@@ -320,7 +328,7 @@ class Refit {
   std::set<size_t> lost_;                                   // nodes that read channels that go
   std::map<size_t, std::vector<const GroupCut*>> choices_;  // cuts that are chosen at a layer
   std::set<std::string> solved_;                            // outputs of solved layers
-  double samples_ = 1;  // of all ranks
+  double samples_ = 1;                                      // of all ranks
   std::optional<SideBySide> both_;
   Refitted result_;
 };

@@ -45,7 +45,7 @@ struct RefitOptions {
   int64_t places = 196;            // of an image that are looked at, at the most
   double rows_per_unknown = 1000;  // and in all
   int64_t largest = 4608;          // unknowns of an output up to which a layer is solved
-  int64_t checked = 5;             // every so many pieces the ridge is chosen on one; 0: it is not chosen
+  int64_t checked = 5;             // every so many pairs of samples the ridge is chosen on one; 0: it is not chosen
   bool shortcut = true;            // ask what a shortcut lost of the layer beside it
   bool norms = true;               // move the statistics of batch norms that follow no solved layer
   uint64_t seed = 0;               // of the places

@@ -78,7 +78,8 @@ void SideBySide::note_change(size_t node) {
 
 BothValues SideBySide::begin_piece(size_t piece) const {
   if (!kept_.empty()) return kept_[piece];
-  BothValues values{.first = pieces_.begin(piece)};
+  BothValues values{
+      .first = pieces_.begin(piece), .all = pieces_.end(piece) - pieces_.begin(piece), .count = pieces_.real_in(piece)};
   const auto inputs = pieces_.inputs(piece);
   for (size_t i = 0; i < inputs.size(); ++i)
     values.before[original_.inputs.at(i).name] = values.after[original_.inputs[i].name] = inputs[i];

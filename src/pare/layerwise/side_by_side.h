@@ -28,6 +28,8 @@ struct SideBySideOptions {
 // What both graphs gave for one piece, by name of value; the same tensor where nothing changed.
 struct BothValues {
   int64_t first = 0;  // the number of the piece's first sample
+  int64_t all = 0;    // samples that were run
+  int64_t count = 0;  // of which so many count; the others only fill a batch
   TensorMap before;   // in the original
   TensorMap after;    // in the compressed graph
 };

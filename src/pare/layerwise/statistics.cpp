@@ -89,7 +89,8 @@ std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const C
               rows_of_reader(graph, reader, result.tapped.at(reader.value),
                              result.tapped.at(graph.nodes[reader.layer.node].outputs[0]), pieces.begin(p), options);
           auto& groups = part.emplace_back();
-          for (int64_t g = 0; g < rows.size(0); ++g) groups.push_back(row_moments(rows[g]));
+          const int64_t images = pieces.end(p) - pieces.begin(p), real = rows.size(1) / images * pieces.real_in(p);
+          for (int64_t g = 0; g < rows.size(0); ++g) groups.push_back(row_moments(rows[g].narrow(0, 0, real)));
         }
         return part;
       },
