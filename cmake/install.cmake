@@ -36,3 +36,22 @@ if(TARGET pare_cli)
   install(FILES ${PROJECT_BINARY_DIR}/completions.man DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME pare.1)
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# The Python module, for Debian's Python.
+if(TARGET pare_python)
+  set(PARE_PYTHON_DIR lib/python3/dist-packages CACHE STRING "Where the Python module is installed, below the prefix")
+  install(TARGETS pare_python LIBRARY DESTINATION ${PARE_PYTHON_DIR}/pare)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/python/pare DESTINATION ${PARE_PYTHON_DIR}
+          FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
+endif()
+
+# `cpack -G DEB` in the build directory: program, library, module, man page, completions in one package.
+set(CPACK_PACKAGE_CONTACT "the authors of pare")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY ${PROJECT_DESCRIPTION})
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS python3-numpy)
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libtorch-dev, libonnx-dev, libfmt-dev, nlohmann-json3-dev")
+include(CPack)

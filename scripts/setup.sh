@@ -14,7 +14,7 @@ build_packages=(g++ cmake ninja-build ccache lld pkg-config
   libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   dataset-fashion-mnist libonnx-testdata ca-certificates)
-python_packages=(pybind11-dev python3-pybind11 python3-dev python3-numpy python3-setuptools python3-wheel python3-venv patchelf)
+python_packages=(pybind11-dev python3-pybind11 python3-dev python3-numpy python3-setuptools python3-wheel python3-venv dpkg-dev file)
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)
 peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy python3-scipy python3-pot iproute2)

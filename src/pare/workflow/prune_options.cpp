@@ -35,29 +35,30 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   // `auto` learns from images where there is data, and merges where there is none.
-  const Condition automatic = with("compensate", {"auto"}), learns = with("compensate", {"synthetic", "calibrated"});
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
-  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data")});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
-  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
-  options.only({"ridge"}, {learns, automatic});
-  options.only({"ridge"}, {learns, with("data")});
-  // A selection by what the network does with images looks at them too; they are made where no data is named.
-  const Condition looks = with("criterion", {"obs", "subset", "taylor"}), makes = with("compensate", {"synthetic"});
-  options.only({"samples", "no-mirror"}, {learns, automatic, looks});
-  options.only({"samples", "no-mirror"}, {learns, with("data"), looks});
-  options.only({"images", "distill-steps"}, {makes, with("criterion", {"obs", "subset"})});
-  options.only({"images", "distill-steps"}, {makes, without("data")});
+  options.only({"ridge"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
+  // A selection by what the network does with images looks at them too; they are made where there is no data.
+  options.only({"samples", "no-mirror"}, {with("compensate", {"synthetic", "calibrated", "auto"}),
+                                          with("criterion", {"obs", "subset", "taylor"})});
+  options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
                {without("empty")});
 }
 
+// What `auto` stands for, and so what has a meaning, depends on whether there is data.
 void PruneJob::describe(OptionVisitor& options) {
   PruneOptions::describe(options);
   data.describe(options);
+  const Condition learns = with("compensate", {"synthetic", "calibrated"});
+  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data")});
+  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
+  options.only({"ridge"}, {learns, with("data")});
+  options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
+  options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
 }
 
 std::vector<std::string> compensation_methods() {
