@@ -112,6 +112,16 @@ TEST(HugeAttributes, SeedsThatAreNoNumberAreRefused) {
     }
 }
 
+TEST(HugeAttributes, StridesThatOverflowAreRefused) {
+  using Ints = std::vector<int64_t>;
+  const Tensors inputs = {at::zeros({1, 1, 6}), at::zeros({1, 1, 6}, at::kLong)};
+  for (const int64_t stride : {INT64_MIN, INT64_MAX}) {
+    const std::string error =
+        evaluation_error("MaxUnpool", inputs, {{"kernel_shape", Ints{2}}, {"strides", Ints{stride}}});
+    EXPECT_NE(error.find("kernel_shape, strides or pads of"), std::string::npos) << error;
+  }
+}
+
 TEST(HugeAttributes, ACommonScaleBeyondCountingIsRefused) {
   const at::Tensor none, sizes = at::tensor({int64_t{900000000000000}, int64_t{1}}, at::kLong);
   const Tensors inputs = {at::zeros({1, 40000}), none, none, sizes};

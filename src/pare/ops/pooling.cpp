@@ -266,8 +266,13 @@ Shape unpooled_dims(const Node& node, std::span<const int64_t> dims) {
   const Shape pads = node.integers("pads", Shape(2 * count, 0));
   if (kernel.size() != count || stride.size() != count || pads.size() != 2 * count)
     throw Error(ErrorKind::format, describe(node), "kernel_shape, strides and pads do not fit {}", to_string(dims));
+  for (const Shape* list : {&kernel, &stride, &pads})
+    for (const int64_t value : *list)
+      if (value < 0 || value > INT32_MAX)
+        throw Error(ErrorKind::format, describe(node), "kernel_shape, strides or pads of {}", value);
   Shape result(dims.begin(), dims.end());
   for (size_t i = 0; i < count; ++i) {
+    if (dims[i + 2] > INT32_MAX) throw Error(ErrorKind::shape, describe(node), "cannot unpool {}", to_string(dims));
     result[i + 2] = (dims[i + 2] - 1) * stride[i] - pads[i] - pads[i + count] + kernel[i];
     if (result[i + 2] < 1)
       throw Error(ErrorKind::shape, describe(node), "would unpool {} to {}", to_string(dims), to_string(result));
