@@ -48,7 +48,7 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
   RunOptions run;
   for (const size_t layer : layers) run.taps.push_back(graph.nodes[layer].outputs[0]);
   using Part = std::vector<at::Tensor>;
-  Part sums(layers.size());
+  Part sums(2 * layers.size());  // of each layer: F of gradients of one length, and the squares of their lengths
   int64_t done = 0;
   const Pieces pieces = pieces_of(graph, samples, options.piece);
   in_order<Part>(
@@ -68,8 +68,13 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
         Part part;
         for (size_t l = 0; l < layers.size(); ++l) {
           const int64_t axis = layer_of(graph, layers[l])->value_axis;
-          const at::Tensor rows = gradients[l].defined() ? rows_of(gradients[l], axis) : rows_of(outputs[l] * 0, axis);
+          const at::Tensor g = gradients[l].defined() ? gradients[l] : at::zeros_like(outputs[l]);
+          const at::Tensor size = g.flatten(1).square().sum(1);
+          Shape dims(static_cast<size_t>(g.dim()), 1);
+          dims[0] = -1;
+          const at::Tensor rows = rows_of(g / size.clamp_min(1e-30).sqrt().reshape(dims), axis);
           part.push_back(at::mm(rows.t(), rows).to(at::kDouble));
+          part.push_back(size.sum().to(at::kDouble));
         }
         return part;
       },
@@ -81,10 +86,11 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
   at::Tensor count = at::full({1}, samples.size, at::kDouble);
   observer.ranks().sum(count);
   std::map<size_t, at::Tensor> fisher;
-  for (size_t l = 0; l < layers.size(); ++l) {
-    observer.ranks().sum(sums[l]);
-    fisher[layers[l]] = sums[l] / count.item<double>();
+  for (at::Tensor& sum : sums) {
+    observer.ranks().sum(sum);
+    sum = sum / count.item<double>();
   }
+  for (size_t l = 0; l < layers.size(); ++l) fisher[layers[l]] = sums[2 * l] * sums[2 * l + 1];
   return fisher;
 }
 
