@@ -120,7 +120,7 @@ Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {
     average_over_ranks(gradients_, static_cast<double>(batch.images.size(0)));
     criterion.gradients = &gradients_;
   }
-  return [this, &graph, &map, criterion](const ChannelGroup& group, std::string& reason) {
+  return [&graph, &map, criterion](const ChannelGroup& group, std::string& reason) {
     return pare::importance(graph, map, group, criterion, reason);
   };
 }
