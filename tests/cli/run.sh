@@ -927,7 +927,8 @@ status=$?
 check "a full disk" "exit $status" test $status -eq 1
 check "a full disk: names the file and the reason" "$(head -c 300 stderr)" grep -qE 'full_disk.onnx.*(File too large|No space left)' stderr
 check "a full disk: leaves nothing" "$(ls full_disk*)" test -z "$(find . -maxdepth 1 -name 'full_disk*')"
-# A dumb terminal cannot go back in a line: nothing is drawn on it. Needs script, which gives a program a terminal.
+# A dumb terminal cannot go back in a line: nothing is drawn on it. Needs script, which gives a program a terminal. A bar
+# is drawn after a second: the training takes several, on a fast machine too.
 if command -v script >/dev/null; then
   mkdir -p drawn
   node -e "$idx"'
@@ -935,7 +936,7 @@ if command -v script >/dev/null; then
       idx(`drawn/${name}-images-idx3-ubyte`, [6000, 28, 28], (i) => i % 251);
       idx(`drawn/${name}-labels-idx1-ubyte`, [6000], (i) => i % 10);
     }'
-  long=("$pare" train --arch convnet-bn --data mnist:drawn --epochs 1 --no-record --runs drawn_runs -o drawn.onnx --force --fresh)
+  long=("$pare" train --arch convnet-bn --data mnist:drawn --epochs 8 --no-record --runs drawn_runs -o drawn.onnx --force --fresh)
   TERM=dumb script -qec "${long[*]}" typed </dev/null >/dev/null
   check "TERM=dumb: no escape sequences, no bar" "$(tail -c 300 typed)" bash -c "test -s typed && ! grep -q $'\033' typed && ! grep -q 'images/s.*\r.*images/s' typed"
   TERM=xterm script -qec "stty cols 80; ${long[*]}" typed </dev/null >/dev/null
