@@ -108,6 +108,7 @@ std::unique_ptr<Command> make_eval();
 std::unique_ptr<Command> make_explain();
 std::unique_ptr<Command> make_localize();
 std::unique_ptr<Command> make_roar();
+std::unique_ptr<Command> make_compress();
 std::unique_ptr<Command> make_prune();
 std::unique_ptr<Command> make_fuse();
 std::unique_ptr<Command> make_distill();

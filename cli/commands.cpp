@@ -13,6 +13,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_explain());
   list.push_back(make_localize());
   list.push_back(make_roar());
+  list.push_back(make_compress());
   list.push_back(make_prune());
   list.push_back(make_fuse());
   list.push_back(make_distill());

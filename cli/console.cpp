@@ -138,6 +138,15 @@ void Progress::update(int64_t done, int64_t all, const std::function<std::string
   std::fflush(stderr);
 }
 
+void Progress::update(const std::string& stage, int64_t done, int64_t all) {
+  if (stage != stage_) {
+    clear();
+    what_ = stage_ = escape_controls(stage);
+    start_ = std::chrono::steady_clock::now();
+  }
+  update(done, all);
+}
+
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
   for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)

@@ -64,10 +64,13 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   void update(int64_t done, int64_t all, const std::function<std::string()>& note = {});
+  // The same for work in stages: each has its own bar.
+  void update(const std::string& stage, int64_t done, int64_t all);
   void clear();  // before other text
 
  private:
   std::string what_;
+  std::string stage_;
   bool enabled_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point start_;

@@ -21,9 +21,9 @@
 #include "pare/core/interrupt.h"
 #include "pare/core/memory.h"
 #include "pare/core/option_scope.h"
-#include "pare/core/toml.h"
 #include "pare/zoo/nearest.h"
 #include "record.h"
+#include "toml_file.h"
 
 namespace pare::cli {
 
@@ -61,22 +61,6 @@ void Session::log(const nlohmann::json& event) const {
 
 namespace {
 
-// The text of a file, or of a pipe such as /dev/stdin.
-std::string recipe_text(const std::string& path) {
-  constexpr size_t most = 1 << 20;
-  std::error_code absent;
-  const auto status = std::filesystem::status(path, absent);
-  if (!absent && !is_regular_file(status) && !is_fifo(status) && !is_socket(status))
-    throw Error(ErrorKind::file, path, "is neither a file nor a pipe: there is no recipe in it");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(ErrorKind::file, path, "cannot be opened");
-  std::string text(most + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > most) throw Error(ErrorKind::usage, path, "is larger than any recipe ({} bytes)", most);
-  return text;
-}
-
 // The file of --recipe FILE or --recipe=FILE; empty where there is none.
 std::string recipe_of(const std::vector<std::string>& words) {
   const std::string flag = "--recipe";
@@ -89,7 +73,7 @@ std::string recipe_of(const std::vector<std::string>& words) {
 
 // Options become what the recipe says before the command line is parsed, and so its flags and arguments win.
 void take_recipe(const std::string& path, Command& command, CommonOptions& common) {
-  const nlohmann::json entries = from_toml(recipe_text(path), path);
+  const nlohmann::json entries = read_toml_file(path, "recipe");
   if (entries.contains("recipe")) throw Error(ErrorKind::usage, path, "recipe: a recipe does not name another one");
   JsonReader reader(entries, path);
   command.describe(reader);
@@ -329,7 +313,8 @@ std::string memory_advice(const std::vector<std::string>& words) {
 // With --json the document on stdout holds the error, beside what was found before it.
 int ended(const Error& error, const std::vector<std::string>& words, nlohmann::json found) {
   const bool memory = error.kind() == ErrorKind::memory;
-  show(stderr, fmt::format("pare: {}{}\n", escape_controls(with_flags(error.what())), memory ? memory_advice(words) : ""));
+  show(stderr,
+       fmt::format("pare: {}{}\n", escape_controls(with_flags(error.what())), memory ? memory_advice(words) : ""));
   const bool json = asks_for_json(words);
   if (!json || !is_main_rank()) return exit_code(error.kind());
   if (!found.is_object()) found = nlohmann::json::object();

@@ -10,7 +10,9 @@ class Watch : public Observer {
  public:
   Watch(Session& session, std::string what) : session_(session), bar_(std::move(what), session.common.verbosity()) {}
 
-  void progress(std::string_view, int64_t done, int64_t all) override { bar_.update(done, all); }
+  void progress(std::string_view what, int64_t done, int64_t all) override {
+    bar_.update(std::string(what), done, all);
+  }
   void note(const std::string& text) override {
     bar_.clear();
     session_.say("note: {}\n", text);

@@ -14,6 +14,7 @@
 #include "pare/report/line_plot.h"
 #include "pare/workflow/distill.h"
 #include "pare/workflow/model.h"
+#include "plan_file.h"
 #include "training.h"
 
 namespace pare::cli {
@@ -46,8 +47,14 @@ class Prune : public Command {
     drift_.describe(options);
     options.field("scan", scan_,
                   "FILE.svg: instead, plot accuracy against the fraction removed of each group (of --layers) alone");
-    options.only({"channels", "params", "macs", "empty", "steps", "finetune", "max-drop", "attribution-drift"},
+    options.field("widths", widths_file_, "FILE.toml: the widths of groups, as --save-plan writes them");
+    options.field("save-plan", plan_file_, "FILE.toml: write the widths that are left");
+    options.field("plan-plot", plan_plot_, "FILE.svg: plot the widths that are left and what each costs");
+    options.only({"channels", "params", "macs", "bytes", "widths", "empty", "steps", "finetune", "max-drop",
+                  "attribution-drift", "plan", "save-plan", "plan-plot"},
                  {without("scan")});
+    options.only({"scope", "round-to"}, {without("widths")});
+    options.only({"finetune", "output", "attribution-drift"}, {without("plan")});
     const auto tuned = [&](OptionVisitor& visitor) {
       TrainingOptions().describe(visitor, /*with_epochs=*/false);
       DistillationOptions().describe(visitor);
@@ -58,8 +65,11 @@ class Prune : public Command {
   }
 
   nlohmann::json run(Session& session) override {
-    if (scan_.empty() == output_.empty())
-      throw Error(ErrorKind::usage, "-o", "name the file to write with -o, or the plot with --scan");
+    if ((scan_.empty() ? 0 : 1) + (output_.empty() ? 0 : 1) + (prune_.plan ? 1 : 0) != 1)
+      throw Error(ErrorKind::usage, "-o", "name the file to write with -o, or the plot with --scan, or only --plan");
+    if (!widths_file_.empty()) prune_.widths = read_plan(widths_file_);
+    for (const auto& file : {plan_file_, plan_plot_})
+      if (!file.empty()) check_writable(file, session.common.force);
     if (!output_.empty()) check_output(output_, written_.save(session.common.force));
     if (!scan_.empty()) check_writable(scan_, session.common.force);
     Model model = read_model(session, model_, model_options_);
@@ -74,7 +84,7 @@ class Prune : public Command {
     }
     distill_.check();
     drift_.check(model.graph, prune_.data);
-    prune_.progress = [&](const std::string&, int64_t done, int64_t all) { bar.update(done, all); };
+    prune_.progress = [&](const std::string& what, int64_t done, int64_t all) { bar.update(what, done, all); };
     if (!scan_.empty() && !session.ranks.main()) return {};
     return scan_.empty() ? prune_model(session, model) : scan_model(session, model);
   }
@@ -111,10 +121,13 @@ class Prune : public Command {
       result.notes.push_back(fmt::format(
           "{} holds weights alone, narrower than --arch builds them: write .onnx to read the model again", output_));
     for (const auto& note : result.notes) session.say("note: {}\n", note);
-    write_model(session, result.graph, output_, {model_}, written_.save(session.common.force));
+    if (!prune_.plan) write_model(session, result.graph, output_, {model_}, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
+    if (!plan_file_.empty()) write_plan(plan_file_, result.groups);
+    if (!plan_plot_.empty())
+      write_file_atomically(plan_plot_, [&](std::ostream& out) { out << plan_svg("widths", result.groups); });
     print(session, result);
-    session.print("{} written\n", output_);
+    if (!prune_.plan) session.print("{} written\n", output_);
     auto groups = nlohmann::json::array();
     for (const auto& group : result.groups)
       groups.push_back({{"name", group.name},
@@ -134,7 +147,7 @@ class Prune : public Command {
           {"method", result.method_seconds},
           {"images", result.image_seconds},
           {"loading", model.seconds}}}};
-    drift_.report(session, model.graph, result.graph, document);
+    if (!prune_.plan) drift_.report(session, model.graph, result.graph, document);
     return document;
   }
 
@@ -204,6 +217,7 @@ class Prune : public Command {
   std::string model_;
   std::string output_;
   std::string scan_;
+  std::string widths_file_, plan_file_, plan_plot_;
   PruneJob prune_;
   int64_t finetune_ = 0;
   TrainingOptions training_ = gentle_training();

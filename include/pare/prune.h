@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,15 +51,17 @@ struct NmfOptions {
 };
 
 struct PruneOptions {
-  std::optional<double> channels;  // fractions removed; one of the three, or `empty`
+  std::optional<double> channels;  // fractions removed; one of the four, `widths`, or `empty`
   std::optional<double> params;
   std::optional<double> macs;
-  bool empty = false;              // instead: only channels that are empty already
-  std::string criterion = "auto";  // obs where the method learns from samples, else l1
+  std::optional<double> bytes;            // of the weights
+  std::map<std::string, int64_t> widths;  // instead: channels that are kept, by a group's name; others stay whole
+  bool empty = false;                     // instead: only channels that are empty already
+  std::string criterion = "auto";         // obs where the method learns from samples, else l1
   PruneScope scope = PruneScope::automatic;
   std::vector<std::string> layers;  // GLOB or GLOB=FRACTION: only these groups
   std::vector<std::string> skip;
-  int64_t round_to = 8;  // widths that are left are multiples of this
+  int64_t round_to = 0;  // widths that are left are multiples of this; 0: of 8, allocated ones of narrow groups of less
   double floor = 0.1;    // at least this part of a group stays
   bool inner_only = false;
   int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
@@ -73,6 +76,7 @@ struct PruneOptions {
   int64_t distill_steps = 150;
   bool no_mirror = false;  // colour images are used mirrored as well unless this is set
 
+  bool plan = false;               // only select: the result has the groups and its size, and the network as it was
   std::optional<double> max_drop;  // of top-1 (multi-label: of mAP), else Error{quality}
   uint64_t seed = 0;
 

@@ -88,13 +88,13 @@ at::Tensor changed_value(const Graph& original, const Graph& variant, const Tens
 
 }  // namespace
 
-double divergence(const at::Tensor& z, const at::Tensor& other) {
+double divergence(const at::Tensor& z, const at::Tensor& other, double temperature) {
   const at::Tensor a = z.to(at::kDouble), b = other.to(at::kDouble);
   const bool scores = a.dim() >= 2 && a.size(1) > 1 && a.numel() == a.size(0) * a.size(1);
   if (!scores) return ((a - b).square().sum() / a.square().sum().clamp_min(1e-300)).item<double>() * a.size(0);
-  const at::Tensor p = at::log_softmax(a.flatten(1), 1);
-  const at::Tensor q = at::log_softmax(b.flatten(1), 1);
-  return (p.exp() * (p - q)).sum().item<double>();
+  const at::Tensor p = at::log_softmax(a.flatten(1) / temperature, 1);
+  const at::Tensor q = at::log_softmax(b.flatten(1) / temperature, 1);
+  return temperature * temperature * (p.exp() * (p - q)).sum().item<double>();
 }
 
 std::vector<double> interpolated(const std::vector<double>& error, const std::vector<SensitivityPoint>& measured) {
@@ -152,7 +152,8 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
         const TensorMap values = all_values(graph, pieces.inputs(p));
         Part part;
         for (const auto& variant : variants)
-          part.push_back(divergence(values.at(scores), changed_value(graph, variant.graph, values, scores)));
+          part.push_back(divergence(values.at(scores), changed_value(graph, variant.graph, values, scores),
+                                    options.temperature));
         return part;
       },
       [&](const Part& part) {

@@ -2,7 +2,8 @@
 // compared.
 //
 // Each group is cut by elimination to a few widths, its readers are solved again, and the divergence of the network's
-// answer from the original's is measured on samples that were not solved on. Between the measured widths log divergence
+// answer from the original's is measured on samples that were not solved on. Answers are softened by a temperature:
+// a network is so sure of pictures it was trained on that few of them would decide. Between the measured widths log divergence
 // goes linearly with log elimination error; above the widest of them in proportion to it.
 #pragma once
 
@@ -23,6 +24,7 @@ namespace pare {
 struct SensitivityOptions {
   std::vector<double> kept = {0.8, 0.6, 0.35, 0};  // fractions of a group's width that are measured; one channel stays
   double ridge = 1e-2;
+  double temperature = 4;
   int64_t piece = 4;
 };
 
@@ -46,8 +48,8 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
 // The divergence at every number of removed channels, from the elimination's errors and the measured points.
 std::vector<double> interpolated(const std::vector<double>& error, const std::vector<SensitivityPoint>& measured);
 
-// How far answers z' are from z, summed over images: KL(z ‖ z') of class scores [N, K]; of other outputs the squared
-// distance relative to the square of z.
-double divergence(const at::Tensor& z, const at::Tensor& other);
+// How far answers z' are from z, summed over images: T² KL(z/T ‖ z'/T) of class scores [N, K]; of other outputs the
+// squared distance relative to the square of z.
+double divergence(const at::Tensor& z, const at::Tensor& other, double temperature = 1);
 
 }  // namespace pare

@@ -35,7 +35,8 @@ class Selector {
   }
 
   Selection run() {
-    if (options_.budget == Budget::channels) return checked(at_ratio(options_.ratio * options_.part, options_.part));
+    if (options_.budget == Budget::channels || options_.budget == Budget::widths)
+      return checked(at_ratio(options_.ratio * options_.part, options_.part));
     // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
     const PrunedCost cost(graph_, map_, options_.budget);
     const auto saved = [&](const Selection& selection) { return 1 - cost(selection.removed()) / whole_.cost; };
@@ -112,11 +113,18 @@ class Selector {
         double own = candidate.ratio ? *candidate.ratio * part : ratio;
         if (options_.scope == Scope::global && !candidate.ratio)
           own = static_cast<double>(counts[c] + candidate.gone()) / static_cast<double>(candidate.width);
-        cut(candidate, plan, std::min(plan.total, kept_count(candidate.width, own, candidate.unit)));
+        cut(candidate, plan,
+            std::min(plan.total,
+                     candidate.kept ? width_after(candidate, part) : kept_count(candidate.width, own, candidate.unit)));
       }
       selection.groups.push_back(std::move(plan));
     }
     return selection;
+  }
+
+  // Of a width that is given, after this part of what goes has gone.
+  static int64_t width_after(const Scored& candidate, double part) {
+    return candidate.width - std::llround(static_cast<double>(candidate.width - *candidate.kept) * part);
   }
 
   // Scores that can be compared between groups: as they are, or relative to the mean of their group.
@@ -198,7 +206,7 @@ class Selector {
 WholeNetwork whole_network(const Graph& graph, const ChannelMap& map, Budget budget) {
   WholeNetwork whole;
   for (const auto& group : map.groups) whole.widths[group.name] = static_cast<int64_t>(group.channels.size());
-  if (budget != Budget::channels) whole.cost = PrunedCost(graph, map, budget)({});
+  if (budget != Budget::channels && budget != Budget::widths) whole.cost = PrunedCost(graph, map, budget)({});
   return whole;
 }
 

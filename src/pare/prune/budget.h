@@ -16,7 +16,7 @@
 
 namespace pare {
 
-enum class Budget { channels, params, macs };
+enum class Budget { channels, params, macs, bytes, widths };
 enum class Scope {
   uniform,   // the same fraction of every group
   global,    // the least important channels of the whole network; equally important ones are spread over the groups
@@ -26,20 +26,22 @@ enum class Scope {
 // A network before the first of several steps: what the ratios of each of them are parts of.
 struct WholeNetwork {
   std::map<std::string, int64_t> widths;  // channels of each group, by its name
-  double cost = 0;                        // of the budget `params` or `macs`
+  double cost = 0;                        // of the budget `params`, `macs` or `bytes`
 };
 
 struct BudgetOptions {
   Budget budget = Budget::channels;
   Scope scope = Scope::uniform;
-  double ratio = 0.5;               // fraction removed, in (0, 1)
-  std::vector<std::string> layers;  // GLOB or GLOB=RATIO: only these groups, with their own ratio
-  std::vector<std::string> skip;    // GLOB: not these
-  int64_t round_to = 8;             // widths that are left are multiples of this
-  double floor = 0.1;               // global, allocate: at least this fraction of a group stays
-  bool comparable = false;          // global: scores of groups are on one scale; else each is relative to its mean
-  bool inner_only = false;          // leave residual streams alone
-  double part = 1;                  // of all ratios: what is to be gone after this step, i/n at step i of n
+  double ratio = 0.5;                          // fraction removed, in (0, 1)
+  std::vector<std::string> layers;             // GLOB or GLOB=RATIO: only these groups, with their own ratio
+  std::vector<std::string> skip;               // GLOB: not these
+  std::map<std::string, int64_t> widths = {};  // of the budget `widths`: channels kept, by a group's name
+  int64_t round_to = 8;                        // widths that are left are multiples of this
+  bool finer = false;                          // allocate: of an eighth of its width at the most in a narrow group
+  double floor = 0.1;                          // global, allocate: at least this fraction of a group stays
+  bool comparable = false;  // global: scores of groups are on one scale; else each is relative to its mean
+  bool inner_only = false;  // leave residual streams alone
+  double part = 1;          // of all ratios: what is to be gone after this step, i/n at step i of n
   std::optional<WholeNetwork> whole = std::nullopt;  // none: the graph itself
 };
 
@@ -64,10 +66,10 @@ struct Selection {
 // Gives the importance of the channels of a group, larger = keep; undefined with a reason where it has none.
 using Importance = std::function<at::Tensor(const ChannelGroup& group, std::string& reason)>;
 
-// With the budget `params` or `macs` the ratio of channels is found by bisection: the smallest that removes at least
-// the fraction asked for. Counts are parts of the whole network's, so that several steps end with the widths of one.
-// Error{usage}: a ratio outside (0, 1), a glob that matches no group, a budget that can't be reached, or nothing to
-// remove in all steps together (then every group's reason is in the message).
+// With the budget `params`, `macs` or `bytes` the ratio of channels is found by bisection: the smallest that removes at
+// least the fraction asked for. Counts are parts of the whole network's, so that several steps end with the widths of
+// one. Error{usage}: a ratio outside (0, 1), a glob that matches no group, a budget that can't be reached, or nothing
+// to remove in all steps together (then every group's reason is in the message).
 Selection select_channels(const Graph& graph, const ChannelMap& map, const BudgetOptions& options,
                           const Importance& importance);
 

@@ -76,6 +76,7 @@ class Opening {
     std::vector<Candidate> candidates;
     for (size_t g = 0; g < map_.groups.size(); ++g) candidates.push_back(opened(g));
     check_globs();
+    check_widths();
     return candidates;
   }
 
@@ -108,10 +109,17 @@ class Opening {
     for (const auto& glob : options_.skip) skipped = matches(glob, group) || skipped;
     if (!group.prunable()) return group.reason;
     if (!asked) return "not asked for by `layers`";
+    if (options_.budget == Budget::widths) {
+      const auto own = options_.widths.find(group.name);
+      if (own == options_.widths.end()) return "not named by `widths`";
+      if (own->second == candidate.width) return "named by `widths` with its whole width";
+      candidate.kept = own->second;
+    }
     if (skipped) return "asked for by `skip`";
     if (group.channels.size() == 1) return "it has one channel";
     if (group.consumers.empty()) return "no layer reads its channels";
     if (options_.inner_only && is_residual_stream(graph_, map_, group)) return "residual stream (`inner-only`)";
+    if (candidate.kept) return "";
     candidate.unit = unit_of(group);
     if (static_cast<int64_t>(group.channels.size()) <= candidate.unit && candidate.unit > 1)
       return fmt::format("{} channels are not more than `round-to` {}", group.channels.size(), options_.round_to);
@@ -141,6 +149,20 @@ class Opening {
     for (const auto& glob : options_.skip) check(glob, "`skip`");
   }
 
+  // Every width is one of a group, and fits it.
+  void check_widths() const {
+    for (const auto& [name, kept] : options_.widths) {
+      const auto group =
+          std::find_if(map_.groups.begin(), map_.groups.end(), [&](const ChannelGroup& g) { return g.name == name; });
+      if (group == map_.groups.end())
+        throw Error(ErrorKind::usage, OptionName{"widths"}, "the network has no group '{}'", name);
+      const auto whole =
+          options_.whole ? options_.whole->widths.at(name) : static_cast<int64_t>(group->channels.size());
+      if (kept < 1 || kept > whole)
+        throw Error(ErrorKind::usage, OptionName{"widths"}, "{}: expected 1 to {}, found {}", name, whole, kept);
+    }
+  }
+
   const Graph& graph_;
   const ChannelMap& map_;
   const BudgetOptions& options_;
@@ -151,7 +173,7 @@ class Opening {
 }  // namespace
 
 std::vector<Candidate> candidates(const Graph& graph, const ChannelMap& map, const BudgetOptions& options) {
-  if (!(options.ratio > 0 && options.ratio < 1))
+  if (options.budget != Budget::widths && !(options.ratio > 0 && options.ratio < 1))
     throw Error(ErrorKind::usage, option_of(options.budget), "expected a fraction between 0 and 1, found {}",
                 options.ratio);
   if (options.round_to < 1) throw Error(ErrorKind::usage, OptionName{"round-to"}, "expected 1 or more");
@@ -161,7 +183,14 @@ std::vector<Candidate> candidates(const Graph& graph, const ChannelMap& map, con
 }
 
 const char* option_of(Budget budget) {
-  return budget == Budget::channels ? "`channels`" : budget == Budget::params ? "`params`" : "`macs`";
+  switch (budget) {
+    case Budget::channels: return "`channels`";
+    case Budget::params: return "`params`";
+    case Budget::macs: return "`macs`";
+    case Budget::bytes: return "`bytes`";
+    case Budget::widths: break;
+  }
+  return "`widths`";
 }
 
 Error nothing_left(const std::vector<Candidate>& candidates) {

@@ -15,6 +15,7 @@ struct Candidate {
   std::vector<ChannelId> removable;
   int64_t width = 0;            // its channels in the whole network
   std::optional<double> ratio;  // its own
+  std::optional<int64_t> kept;  // its width by the budget `widths`
   int64_t unit = 1;             // the kept number is a multiple of this
 
   bool open() const { return plan.reason.empty(); }

@@ -19,33 +19,45 @@ PrunedCost::PrunedCost(const Graph& graph, const ChannelMap& map, Budget budget)
     const Node& node = graph.nodes[n];
     if (budget == Budget::macs) {
       const auto weight = slots.find({n, 1});
-      terms_.push_back({static_cast<double>(cost.nodes[n].macs),
+      terms_.push_back({static_cast<double>(cost.nodes[n].macs), n,
                         weight == slots.end() ? std::vector<const Slot*>{} : weight->second});
       continue;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto found = graph.tensors.find(node.inputs[i]);
+      if (found == graph.tensors.end() || !counted.insert(found->first).second) continue;
+      const at::Tensor& tensor = found->second;
       const bool statistic = node.op == "BatchNormalization" && i >= 3;
-      if (found == graph.tensors.end() || !found->second.is_floating_point() || found->second.dim() == 0 || statistic ||
-          !counted.insert(found->first).second)
-        continue;
-      terms_.push_back({static_cast<double>(found->second.numel()), slots[{n, i}]});
+      const bool parameter = tensor.is_floating_point() && tensor.dim() > 0 && !statistic;
+      if (budget == Budget::bytes)
+        terms_.push_back({static_cast<double>(tensor.nbytes()), n, slots[{n, i}]});
+      else if (parameter)
+        terms_.push_back({static_cast<double>(tensor.numel()), n, slots[{n, i}]});
     }
   }
 }
 
+double PrunedCost::Term::left(const std::set<ChannelId>& removed) const {
+  double left = 1;
+  for (const Slot* slot : slots) {
+    const auto gone = std::count_if(slot->ids.begin(), slot->ids.end(),
+                                    [&](int64_t id) { return id != kUnlabelled && removed.contains(ChannelId{id}); });
+    left *= 1 - static_cast<double>(gone) / static_cast<double>(slot->ids.size());
+  }
+  return left;
+}
+
 double PrunedCost::operator()(const std::set<ChannelId>& removed) const {
   double sum = 0;
-  for (const auto& [size, slots] : terms_) {
-    double left = size;
-    for (const Slot* slot : slots) {
-      const auto gone = std::count_if(slot->ids.begin(), slot->ids.end(),
-                                      [&](int64_t id) { return id != kUnlabelled && removed.contains(ChannelId{id}); });
-      left *= 1 - static_cast<double>(gone) / static_cast<double>(slot->ids.size());
-    }
-    sum += left;
-  }
+  for (const auto& term : terms_) sum += term.size * term.left(removed);
   return sum;
+}
+
+std::map<size_t, double> PrunedCost::parts_left(const std::set<ChannelId>& removed) const {
+  std::map<size_t, double> parts;
+  for (const auto& term : terms_)
+    if (!term.slots.empty() && term.size > 0) parts[term.node] = term.left(removed);
+  return parts;
 }
 
 }  // namespace pare

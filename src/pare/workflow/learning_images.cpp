@@ -48,11 +48,10 @@ const Samples& LearningImages::samples(const Graph& graph) {
   return *samples_;
 }
 
-Samples LearningImages::mirrored(const Graph& graph) {
-  const Samples& own = samples(graph);
+Samples LearningImages::mirrored(const Graph& graph, const Samples& some) const {
   const auto& dims = graph.inputs.at(0).dims;
   const bool colour = graph.inputs.size() == 1 && dims && dims->size() == 4 && (*dims)[1].size == 3;
-  return colour && !options_.no_mirror ? with_mirrored(own) : own;
+  return colour && !options_.no_mirror ? with_mirrored(some) : some;
 }
 
 const Dataset& LearningImages::data(const Graph& graph) {

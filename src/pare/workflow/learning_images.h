@@ -22,7 +22,8 @@ class LearningImages {
 
   const Samples& samples(const Graph& graph);
   // With the mirror images of colour images, unless these are not wanted: twice the places to learn from.
-  Samples mirrored(const Graph& graph);
+  Samples mirrored(const Graph& graph) { return mirrored(graph, samples(graph)); }
+  Samples mirrored(const Graph& graph, const Samples& some) const;
   // Images and labels of the training data.
   const Batch& batch(const Graph& graph);
 

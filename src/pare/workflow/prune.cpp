@@ -11,6 +11,7 @@
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
 #include "pare/workflow/evaluate.h"
+#include "pare/workflow/measured.h"
 #include "pare/workflow/pruner.h"
 
 namespace pare {
@@ -19,16 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-Measured measured(const Graph& graph, const Dataset* data, const PruneJob& options, const std::string& what) {
-  Measured result{.cost = cost_of(graph)};
-  if (data == nullptr) return result;
-  const auto progress = [&](int64_t done, int64_t all) {
-    if (options.progress) options.progress(what, done, all);
-  };
-  result.metrics = metrics_of(evaluate({graph}, *data, {.progress = progress}), 0);
-  return result;
-}
 
 // No more than two standard errors above guessing, of few images not half way to all: something between data and
 // network does not fit.
@@ -61,7 +52,7 @@ void check_numbers(const Graph& graph) {
 
 // The largest part of the budget among a few that stays within the gate; nothing where none does.
 std::string fitting_budget(const Graph& graph, const PruneJob& all, const Dataset& data, double before) {
-  const bool given = all.channels || all.params || all.macs;
+  const bool given = all.channels || all.params || all.macs || all.bytes;
   if (!given || all.after_step) return "";
   PruneJob options = all;
   options.ranks = &alone();  // the others do not come here
@@ -70,9 +61,8 @@ std::string fitting_budget(const Graph& graph, const PruneJob& all, const Datase
     BudgetOptions budget = options.budget();
     budget.ratio *= part;
     const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
-    const char* option = options.channels ? "channels" : options.params ? "params" : "macs";
     if (before - after <= *options.max_drop)
-      return fmt::format("; `{}` {:.3g} would have fitted ({:.4f})", option, budget.ratio, after);
+      return fmt::format("; {} {:.3g} would have fitted ({:.4f})", option_of(budget.budget), budget.ratio, after);
   }
   return "; not even an eighth of the budget would have fitted";
 }
@@ -89,7 +79,8 @@ void note_drop(PruneResult& result, const PruneJob& job) {
   const double has = result.after.metrics.front().second;
   if (had - has <= kMuch) return;
   const bool learned = find_compensation(job.compensate).images != ImageSource::none;
-  const bool best = learned && job.criterion == "obs" && (job.scope == PruneScope::allocate || job.channels);
+  const bool best =
+      learned && job.criterion == "obs" && (job.scope == PruneScope::allocate || job.channels || !job.widths.empty());
   result.notes.push_back(fmt::format(
       "{} fell by {:.1f} points: {}", name, 100 * (had - has),
       !learned ? fmt::format("'{}' learned from no images; `compensate` calibrated does", job.compensate)
@@ -124,15 +115,17 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   if (steps > 1) budget.whole = whole_network(working, analyze_channels(working), budget.budget);
   Pruner pruner(options);
   const std::optional<Dataset> data = options.measured_on(graph);
-  const Dataset* where = data && options.ranks->main() ? &*data : nullptr;
-  Measured before = measured(working, where, options, "measuring the original");
+  const Dataset* where = data && !options.plan && options.ranks->main() ? &*data : nullptr;
+  Measured before = measured(working, where, options.progress, "measuring the original");
   before.cost = cost_of(graph);
   if (where != nullptr) check_chance(before, *where, options, pruner.result().notes);
   const auto method_start = Clock::now();
   Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {
     budget.part = static_cast<double>(step) / static_cast<double>(steps);
-    pruned = options.empty ? pruner.remove_empty(pruned) : pruner.cut(pruned, budget);
+    pruned = options.empty  ? pruner.remove_empty(pruned)
+             : options.plan ? pruner.planned(pruned, budget)
+                            : pruner.cut(pruned, budget);
     if (!options.after_step) continue;
     pruned = options.after_step(pruned, step);
   }
@@ -140,9 +133,10 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   result.method_seconds = since(method_start) - result.image_seconds;
   result.before = before;
   pruned = narrowed_like(std::move(pruned), graph);
-  result.after = measured(pruned, where, options, "measuring the pruned model");
+  result.after = measured(pruned, where, options.progress, "measuring the pruned model");
   result.graph = close_batch(std::move(pruned), graph);
   result.after.cost = cost_of(result.graph);
+  if (options.plan) result.graph = graph;
   result.seconds = since(start);
   result.criterion = options.criterion;
   result.scope = name_of(options.scope);

@@ -10,6 +10,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("channels", channels, "fraction of the channels of each group to remove");
   options.field("params", params, "or fraction of the model's parameters");
   options.field("macs", macs, "or fraction of its multiply-accumulates");
+  options.field("bytes", bytes, "or fraction of the bytes of its weights");
   options.field("empty", empty, "remove only channels that hold zeros, and change no output");
   options.field("criterion", criterion, "which channels go: the least important by this",
                 {"auto", "obs", "l1", "l2", "gm", "bn", "taylor", "random", "subset"});
@@ -17,7 +18,8 @@ void PruneOptions::describe(OptionVisitor& options) {
                 "the same fraction of each group, the least important of all, or by what each width costs the answer");
   options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
   options.field("skip", skip, "GLOB: do not cut these groups");
-  options.field("round-to", round_to, "widths that are left are multiples of this");
+  options.field("round-to", round_to,
+                "widths that are left are multiples of this (0: of 8, allocated ones of narrow groups of less)");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
   options.field("steps", steps, "cut in so many steps, selecting anew each time");
@@ -33,6 +35,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
+  options.field("plan", plan, "only show which widths would be left, and write nothing");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   // `auto` learns from images where there is data, and merges where there is none.
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
@@ -45,6 +48,8 @@ void PruneOptions::describe(OptionVisitor& options) {
                                           with("criterion", {"obs", "subset", "taylor"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
+  options.only({"steps", "max-drop", "ridge"}, {without("plan")});
+  options.only({"plan"}, {without("empty")});
   options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
                {without("empty")});
 }
@@ -85,18 +90,22 @@ BudgetOptions PruneJob::budget() const {
   take(channels, Budget::channels);
   take(params, Budget::params);
   take(macs, Budget::macs);
+  take(bytes, Budget::bytes);
+  if (!widths.empty()) take(0.5, Budget::widths);
   // Fractions of their own for all the layers that are named are a budget, whatever the others' is.
   const auto has_own = [](const std::string& layer) { return layer.find('=') != std::string::npos; };
   if (budgets == 0 && !layers.empty() && std::ranges::all_of(layers, has_own)) take(0.5, Budget::channels);
   if (budgets != 1)
-    throw Error(ErrorKind::usage, "prune", "expected one of `channels`, `params`, `macs` and `empty`, found {}",
-                budgets);
+    throw Error(ErrorKind::usage, "prune",
+                "expected one of `channels`, `params`, `macs`, `bytes`, `widths` and `empty`, found {}", budgets);
   budget.scope = scope == PruneScope::global     ? Scope::global
                  : scope == PruneScope::allocate ? Scope::allocate
                                                  : Scope::uniform;
   budget.layers = layers;
   budget.skip = skip;
-  budget.round_to = round_to;
+  budget.widths = widths;
+  budget.round_to = round_to == 0 ? 8 : round_to;
+  budget.finer = round_to == 0;
   budget.floor = floor;
   budget.comparable = criterion == "subset";
   budget.inner_only = inner_only;
@@ -109,7 +118,7 @@ PruneJob PruneJob::resolved() const {
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
   if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
   if (scope == PruneScope::automatic)
-    own.scope = own.criterion == "obs" && (params || macs) ? PruneScope::allocate : PruneScope::uniform;
+    own.scope = own.criterion == "obs" && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
   if (own.scope == PruneScope::allocate && own.criterion != "obs")
     throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the criterion obs, not with {}",
                 own.criterion);

@@ -31,7 +31,7 @@ Scan scan(const Graph& graph, const PruneJob& options) {
   if (options.data.data.empty()) throw Error(ErrorKind::usage, OptionName{"scan"}, "needs `data` to measure on");
   PruneJob own = options;
   own.channels = 0.5;
-  own.params = own.macs = std::nullopt;
+  own.params = own.macs = own.bytes = std::nullopt;
   own = own.resolved();
   Scan result;
   const Graph working = working_form(graph);
@@ -41,6 +41,9 @@ Scan scan(const Graph& graph, const PruneJob& options) {
   result.before = metrics_of(evaluate({working}, data), 0).front().second;
   // One group at a time; the images are made once.
   Pruner pruner(own);
+  BudgetOptions whole = own.budget();
+  whole.layers = options.layers;
+  pruner.learn(working, whole);
   int64_t done = 0;
   for (const auto& group : map.groups) {
     ScanCurve curve{.name = group.name};

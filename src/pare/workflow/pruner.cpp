@@ -8,6 +8,7 @@
 #include "pare/core/error.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/pipeline.h"
+#include "pare/passes/remove_channels.h"
 
 namespace pare {
 
@@ -86,12 +87,19 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
   return pruned;
 }
 
+Graph Pruner::planned(const Graph& given, const BudgetOptions& budget) {
+  const Graph graph = method_.images != ImageSource::none ? with_offset_places(given) : given;
+  const ChannelMap map = analyze_channels(graph);
+  const Selection selection = select(graph, map, budget);
+  note_groups(selection, {});
+  return without_zero_offsets(remove_channels(graph, map, selection.removed()));
+}
+
 Selection Pruner::select(const Graph& graph, const ChannelMap& map, const BudgetOptions& budget) {
   if (options_.criterion != "obs") return select_channels(graph, map, budget, importance(graph, map));
   const bool allocates = budget.scope == Scope::allocate;
   std::vector<Candidate> groups = candidates(graph, map, budget);
-  const ChannelStudy study = study_channels(graph, map, groups, images_.samples(graph),
-                                            {.sensitivity = allocates, .seed = options_.seed}, watch_);
+  const ChannelStudy study = studied(graph, map, groups, allocates);
   method_options_.refit.fisher = study.fisher;
   if (allocates) return allocate_channels(graph, map, groups, study, budget);
   return select_channels(graph, map, budget, [&](const ChannelGroup& group, std::string& reason) {
@@ -99,6 +107,30 @@ Selection Pruner::select(const Graph& graph, const ChannelMap& map, const Budget
     reason = groups[index].plan.reason;
     return importance_by_order(group, study.find(index));
   });
+}
+
+void Pruner::learn(const Graph& given, const BudgetOptions& budget) {
+  if (options_.criterion != "obs") return;
+  const Graph graph = with_offset_places(given);
+  const ChannelMap map = analyze_channels(graph);
+  learned_groups_ = candidates(graph, map, budget);
+  study_ = studied(graph, map, learned_groups_, budget.scope == Scope::allocate);
+  learned_ = given;
+}
+
+ChannelStudy Pruner::studied(const Graph& graph, const ChannelMap& map, std::vector<Candidate>& groups,
+                             bool sensitivity) {
+  const auto same = [&](const auto& entry) {
+    const auto found = graph.tensors.find(entry.first);
+    return found != graph.tensors.end() && found->second.is_same(entry.second);
+  };
+  if (!learned_.tensors.empty() && std::all_of(learned_.tensors.begin(), learned_.tensors.end(), same)) {
+    for (size_t g = 0; g < groups.size(); ++g)
+      if (groups[g].open()) groups[g].plan.reason = learned_groups_[g].plan.reason;
+    return study_;
+  }
+  return study_channels(graph, map, groups, images_.samples(graph), {.sensitivity = sensitivity, .seed = options_.seed},
+                        watch_);
 }
 
 Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {

@@ -17,8 +17,12 @@ class Pruner {
   // `options` are resolved, and stay in use.
   explicit Pruner(const PruneJob& options);
 
+  // Learns once what several cuts of this network will ask, where the criterion learns.
+  void learn(const Graph& graph, const BudgetOptions& budget);
   // One selection, removal and compensation.
   Graph cut(const Graph& graph, const BudgetOptions& budget);
+  // Only the selection: what is left without it, not compensated.
+  Graph planned(const Graph& graph, const BudgetOptions& budget);
   // What a mask has emptied, and nothing else.
   Graph remove_empty(const Graph& graph);
 
@@ -26,6 +30,7 @@ class Pruner {
 
  private:
   Selection select(const Graph& graph, const ChannelMap& map, const BudgetOptions& budget);
+  ChannelStudy studied(const Graph& graph, const ChannelMap& map, std::vector<Candidate>& groups, bool sensitivity);
   Importance importance(const Graph& graph, const ChannelMap& map);
   void average_over_ranks(Gradients& gradients, double images) const;
   void note_groups(const Selection& selection, const Compensated& done);
@@ -51,6 +56,10 @@ class Pruner {
   Watch watch_;
   std::map<size_t, std::vector<ReaderMoments>> moments_;
   Gradients gradients_;
+  // Of learn(): the network, its groups and what was learned of them.
+  Graph learned_;
+  std::vector<Candidate> learned_groups_;
+  ChannelStudy study_;
 };
 
 }  // namespace pare

@@ -1,0 +1,51 @@
+// How long networks take in a runtime: our own, or ONNX Runtime where it is installed.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pare/compress.h"
+#include "pare/core/graph.h"
+#include "pare/workflow/benchmark.h"
+#include "pare/workflow/onnx_runtime.h"
+
+namespace pare {
+
+// ONNX files for another runtime, for the time of this object's life.
+class RuntimeFiles {
+ public:
+  RuntimeFiles();
+  ~RuntimeFiles();
+  RuntimeFiles(const RuntimeFiles&) = delete;
+  RuntimeFiles& operator=(const RuntimeFiles&) = delete;
+
+  std::filesystem::path write(const Graph& graph);
+
+ private:
+  std::filesystem::path directory_;
+  int written_ = 0;
+};
+
+class LatencyMeter {
+ public:
+  // Error{usage} for ONNX Runtime where it is not installed; `automatic` takes it where it is.
+  LatencyMeter(Runtime runtime, int64_t batch, uint64_t seed);
+
+  Runtime runtime() const { return runtime_; }
+  int64_t batch() const { return batch_; }
+  std::string description() const;  // "ONNX Runtime 1.2.3, 2 threads, batch 1"
+
+  // In turns. Error{failed} when the runtime refuses one.
+  std::vector<Latency> measure(const std::vector<Graph>& graphs, const BenchmarkOptions& options) const;
+
+ private:
+  Runtime runtime_;
+  std::filesystem::path modules_;
+  int64_t batch_;
+  uint64_t seed_;
+  std::string version_;
+};
+
+}  // namespace pare
