@@ -88,6 +88,33 @@ TEST(Budget, ParametersAndMacsAreReached) {
               testing::HasSubstr("at most"));
 }
 
+TEST(Budget, BytesAreReached) {
+  const Graph graph = build("resnet20");
+  const ChannelMap map = analyze_channels(graph);
+  const auto bytes = [](const Graph& of_graph) { return static_cast<double>(cost_of(of_graph).bytes); };
+  const Selection selection = select(graph, {.budget = Budget::bytes, .ratio = 0.4, .round_to = 1});
+  const double saved = 1 - bytes(remove_channels(graph, map, selection.removed())) / bytes(graph);
+  EXPECT_GE(saved, 0.4);
+  EXPECT_LT(saved, 0.44);
+}
+
+TEST(Budget, WidthsAreThoseThatAreGiven) {
+  const Graph graph = build("resnet20");
+  const auto given = [&](std::map<std::string, int64_t> widths) {
+    return BudgetOptions{.budget = Budget::widths, .widths = std::move(widths)};
+  };
+  const Selection selection =
+      select(graph, given({{"layer1.0.conv1", 5}, {"layer3.1.conv1", 63}, {"layer2.0.conv1", 32}}));
+  EXPECT_EQ(plan(selection, "layer1.0.conv1").kept, 5);
+  EXPECT_EQ(plan(selection, "layer3.1.conv1").kept, 63);
+  EXPECT_EQ(plan(selection, "layer2.0.conv1").kept, 32);
+  EXPECT_EQ(selection.removed().size(), 11U + 1U);
+  EXPECT_EQ(plan(selection, "layer3.2.conv1").reason, "not named by `widths`");
+  EXPECT_THAT(refusal(graph, given({{"layer9", 5}})), testing::HasSubstr("no group 'layer9'"));
+  for (const int64_t kept : {int64_t{0}, int64_t{-3}, int64_t{17}})
+    EXPECT_THAT(refusal(graph, given({{"layer1.0.conv1", kept}})), testing::HasSubstr("expected 1 to 16")) << kept;
+}
+
 TEST(Budget, GlobalKeepsAFloor) {
   TestGraph g(2);
   const auto x = g.input("x", {-1, 4});

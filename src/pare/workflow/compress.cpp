@@ -83,6 +83,8 @@ class Compressor {
     const Samples& all = images_.samples(network_);
     if (all.size < 4)
       throw Error(ErrorKind::usage, "samples", "expected 4 or more to learn from and to judge by, found {}", all.size);
+    CompressPoint original = sized(given_);
+    original.latency = original.base_latency = time_original();
     const int64_t held = std::clamp<int64_t>(static_cast<int64_t>(0.3 * static_cast<double>(all.size)), 1, 200);
     held_.emplace(network_, part_of(all, 0, held), watch_);
     result_.metric = held_->metric();
@@ -95,10 +97,21 @@ class Compressor {
       memory_->keep(*known);
     }
     study_ = std::move(*known);
-    CompressPoint original = sized(given_);
     original.score = held_->original();
-    original.latency = original.base_latency = meter_.measure({given_}, timing("timing the original"))[0].median;
     result_.points.push_back(original);
+  }
+
+  double time_original() {
+    const auto time = [&] { return meter_.measure({given_}, timing("timing the original"))[0].median; };
+    try {
+      return time();
+    } catch (const Error& error) {
+      if (job_.runtime != Runtime::automatic || meter_.runtime() == Runtime::pare) throw;
+      result_.notes.push_back(fmt::format("timed by pare itself: {}", error.what()));
+      meter_ = LatencyMeter(Runtime::pare, job_.batch, job_.seed);
+      result_.runtime = meter_.description();
+      return time();
+    }
   }
 
   // What study and points are of: the network, the samples as far as their ends tell, and which groups may be cut.
