@@ -46,7 +46,8 @@ struct CompressOptions {
   bool inner_only = false;
   int64_t samples = 0;  // that are learned from and judged on; 0: all there are, 1,000 at the most
   bool no_mirror = false;
-  bool plan = false;  // only the first plan: nothing is solved
+  double minutes = 0;  // of repair by distillation from the original at the end
+  bool plan = false;   // only the first plan: nothing is solved
   uint64_t seed = 0;
   std::filesystem::path memory;  // directory that keeps what was learned, so that the same call goes on; empty: none
 

@@ -76,7 +76,8 @@ struct PruneOptions {
   int64_t distill_steps = 150;
   bool no_mirror = false;  // colour images are used mirrored as well unless this is set
 
-  bool plan = false;               // only select: the result has the groups and its size, and the network as it was
+  double minutes = 0;  // of repair by distillation from the original after the layers are solved, without labels
+  bool plan = false;   // only select: the result has the groups and its size, and the network as it was
   std::optional<double> max_drop;  // of top-1 (multi-label: of mAP), else Error{quality}
   uint64_t seed = 0;
 

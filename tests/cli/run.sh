@@ -9,7 +9,7 @@ models=$root/tests/data/cli
 source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run train eval prune fuse distill sparsify tickets explain localize roar bench diff report reproduce data completions"
+commands="inspect convert verify run train eval compress prune fuse distill sparsify tickets explain localize roar bench diff report reproduce data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -761,6 +761,33 @@ EOF
 sed -i "s|SECRET|$scratch/elsewhere/secret.png|" foreign/run/record.json
 (cd foreign && "$pare" report run -o page.html >/dev/null 2>&1)
 check "report: no picture from elsewhere" "it is there" bash -c '! grep -q "data:image/png" foreign/page.html'
+
+# --- plans ---------------------------------------------------------------------------------------------------------------
+exits "prune --plan" 0 prune "$models/mlp.onnx" --channels 0.5 --round-to 1 --plan --save-plan plan.toml --plan-plot plan.svg --json
+check "prune --plan: says what would be left" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.after.macs < r.before.macs && r.groups.some((g) => g.kept < g.total) ? 0 : 1)'
+check "prune --plan: saves it" "$(cat plan.toml)" grep -qE '^"[^"]+" = [0-9]+  # of [0-9]+$' plan.toml
+check "prune --plan: draws it" "there is none" grep -q "<svg" plan.svg
+exits "prune --widths" 0 prune "$models/mlp.onnx" --widths plan.toml -o by_widths.onnx --json
+check "prune --widths: those of the plan" "$(head -c 300 stdout)" node -e '
+  const fs = require("fs"), r = JSON.parse(fs.readFileSync("stdout"));
+  const wanted = new Map(fs.readFileSync("plan.toml", "utf8").split("\n").map((l) => /^"(.+)" = (\d+)/.exec(l)).filter(Boolean).map((m) => [m[1], Number(m[2])]));
+  process.exit(wanted.size > 0 && r.groups.every((g) => g.kept === (wanted.get(g.name) ?? g.total)) ? 0 : 1)'
+exits "prune --plan beside -o" 2 prune "$models/mlp.onnx" --channels 0.5 --plan -o planned.onnx
+check "prune --plan beside -o: writes nothing" "there is a file" test ! -e planned.onnx
+exits "prune --widths beside --channels" 2 prune "$models/mlp.onnx" --channels 0.5 --widths plan.toml -o planned.onnx
+for bad in 'nowhere = 3' 'seed = "much"' '"fc1" = 1.5' '' '= 3'; do
+  printf '%s\n' "$bad" >bad_plan.toml
+  exits "prune --widths: '$bad'" 2 prune "$models/mlp.onnx" --widths bad_plan.toml -o planned.onnx
+  check "prune --widths: '$bad': is named" "$(head -c 200 stderr)" grep -qE 'bad_plan.toml|--widths' stderr
+done
+exits "prune --widths: one that is not there" 1 prune "$models/mlp.onnx" --widths absent.toml -o planned.onnx
+exits "compress without a goal" 2 compress "$models/mlp.onnx" --data fashion-mnist:none -o planned.onnx
+check "compress without a goal: says which there are" "$(head -c 300 stderr)" grep -q -e '--faster.*--max-drop' stderr
+exits "compress without data" 2 compress "$models/mlp.onnx" --macs 0.5 -o planned.onnx
+exits "compress: two goals" 2 compress "$models/mlp.onnx" --macs 0.5 --params 0.5 --data fashion-mnist:none -o planned.onnx
+exits "compress --plan beside -o" 2 compress "$models/mlp.onnx" --macs 0.5 --data fashion-mnist:none --plan -o planned.onnx
+exits "compress without a file to write" 2 compress "$models/mlp.onnx" --macs 0.5 --data fashion-mnist:none
 
 # --- configuration, logs, completions ---------------------------------------------------------------------------------
 exits "--print-config" 0 inspect "$models/mlp.onnx" --print-config --seed 7

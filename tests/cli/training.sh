@@ -104,6 +104,19 @@ exits "prune: a gate that holds" 0 prune whole.onnx "${small[@]}" --channels 0.5
 exits "prune: a gate that is missed" 5 prune whole.onnx "${small[@]}" --channels 0.9 --round-to 1 --compensate none --max-drop 0 --runs missed -o missed.onnx
 check "prune: a gate that is missed is recorded" "$(find missed 2>/dev/null)" bash -c 'grep -q "\"error\": .*max-drop" missed/prune-*/record.json'
 check "writes nothing" "there is a file" test ! -e missed.onnx
+# Compression by its goal.
+exits "compress" 0 compress whole.onnx "${small[@]}" --macs 0.4 --runtime pare --runs memory -o compressed.onnx --frontier frontier.svg --save-plan widths.toml --json
+check "compress: smaller by the goal, with its proof" "$(head -c 300 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout")); const p = r.points[r.chosen];
+  process.exit(r.reached && r.after.macs <= 0.6 * r.before.macs && p.score > 0 && p.latency > 0 && r.after.metrics.top1 > 0.2 ? 0 : 1)'
+check "compress: draws what was tried" "there is none" grep -q "<svg" frontier.svg
+exits "compress again" 0 compress whole.onnx "${small[@]}" --macs 0.4 --runtime pare --runs memory -o compressed2.onnx --log again.jsonl --json
+check "compress again: the same model" "they differ" cmp <("$pare" inspect compressed.onnx --json | grep -v model) <("$pare" inspect compressed2.onnx --json | grep -v model)
+exits "prune by the widths that were found" 0 prune whole.onnx "${small[@]}" --widths widths.toml -o by_plan.onnx --json
+exits "compress: a drop that is exceeded" 5 compress whole.onnx "${small[@]}" --macs 0.9 --max-drop 0 --round-to 1 --runtime pare --runs memory -o missed.onnx --json
+check "compress: a drop that is exceeded: what was found" "$(head -c 300 stdout)" grep -q 'max-drop' stdout
+check "compress: a drop that is exceeded: writes nothing" "there is a file" test ! -e missed.onnx
+exits "compress --max-drop" 0 compress whole.onnx "${small[@]}" --max-drop 0.5 --runtime pare --runs memory -o within.onnx
 exits "prune --scan" 0 prune whole.onnx "${small[@]}" --scan scan.svg --round-to 1
 check "draws a plot" "there is none" grep -q "<svg" scan.svg
 exits "prune --scan --layers" 0 prune whole.onnx "${small[@]}" --scan scan.svg --force --round-to 1 --layers conv1 --json

@@ -9,6 +9,7 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/core/error.h"
+#include "pare/distill/repair.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
@@ -65,7 +66,7 @@ class Compressor {
         result_.groups.push_back(
             {.name = plan.name, .total = plan.total, .kept = plan.kept, .reason = plan.reason, .loss = plan.loss});
       if (!job_.plan) {
-        result_.graph = finished(solved(*found, images_.samples(network_)));
+        result_.graph = finished(job_.minutes > 0 ? repaired(*found) : solved(*found, images_.samples(network_)));
         result_.after = measured(result_.graph, where, job_.progress, "measuring the result");
       } else {
         result_.after = measured(without(*found), nullptr, job_.progress, "");
@@ -271,6 +272,15 @@ class Compressor {
     options.fisher = study_.fisher;
     return without_zero_offsets(
         refit(network_, map_, cuts, images_.mirrored(network_, samples), options, watch_).graph);
+  }
+
+  // The held-out samples are needed to judge by: this one does not learn from them.
+  Graph repaired(const Selection& selection) {
+    const Samples judging = part_of(images_.samples(network_), 0, result_.held_out);
+    const Repaired best = repair(network_, solved(selection, learned_), learned_, judging,
+                                 {.minutes = job_.minutes, .mirror = !job_.no_mirror, .seed = job_.seed}, watch_);
+    result_.notes.push_back(repair_note(best, result_.held_out));
+    return best.graph;
   }
 
   // Shaped like the result, with the weights that are there: what is timed before anything is solved.

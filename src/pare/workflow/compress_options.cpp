@@ -21,6 +21,7 @@ void CompressOptions::describe(OptionVisitor& options) {
   options.field("inner-only", inner_only, "leave residual streams alone");
   options.field("samples", samples, "images to learn from and to judge by (0: 512)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
+  options.field("minutes", minutes, "of repair at the end: distillation from the original on the images, unlabelled");
   options.field("plan", plan, "only show which widths would reach the goal; needs a goal besides --max-drop");
 }
 
@@ -42,6 +43,8 @@ void CompressJob::check() const {
     throw Error(ErrorKind::usage, OptionName{"faster"}, "expected more than 1, found {}", *faster);
   if (latency && !(*latency > 0))
     throw Error(ErrorKind::usage, OptionName{"latency"}, "expected more than 0 ms, found {}", *latency);
+  if (!(minutes >= 0 && minutes <= 10080))
+    throw Error(ErrorKind::usage, OptionName{"minutes"}, "expected 0 to 10080, found {}", minutes);
   if (max_drop && !(*max_drop >= 0 && *max_drop <= 1))
     throw Error(ErrorKind::usage, OptionName{"max-drop"}, "expected 0 to 1, found {}", *max_drop);
 }

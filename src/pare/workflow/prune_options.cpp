@@ -35,6 +35,8 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
+  options.field("minutes", minutes,
+                "of repair after solving: distillation from the original on the images, unlabelled");
   options.field("plan", plan, "only show which widths would be left, and write nothing");
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   // `auto` learns from images where there is data, and merges where there is none.
@@ -42,13 +44,13 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
-  options.only({"ridge"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
+  options.only({"ridge", "minutes"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
   options.only({"samples", "no-mirror"}, {with("compensate", {"synthetic", "calibrated", "auto"}),
                                           with("criterion", {"obs", "subset", "taylor"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
-  options.only({"steps", "max-drop", "ridge"}, {without("plan")});
+  options.only({"steps", "max-drop", "ridge", "minutes"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
   options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
                {without("empty")});
@@ -61,7 +63,7 @@ void PruneJob::describe(OptionVisitor& options) {
   const Condition learns = with("compensate", {"synthetic", "calibrated"});
   options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data")});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
-  options.only({"ridge"}, {learns, with("data")});
+  options.only({"ridge", "minutes"}, {learns, with("data")});
   options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
 }

@@ -6,6 +6,7 @@
 
 #include "pare/compensate/empty.h"
 #include "pare/core/error.h"
+#include "pare/distill/repair.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/pipeline.h"
 #include "pare/passes/remove_channels.h"
@@ -58,6 +59,9 @@ Pruner::Pruner(const PruneJob& options)
   check_fraction(options.most_sim.threshold, "threshold", 1);
   check_fraction(options.most_sim.lambda, "lambda", 1);
   check_fraction(options.ridge, "ridge", 1e6);
+  check_fraction(options.minutes, "minutes", 10080);
+  if (options.minutes > 0 && !options.ranks->alone())
+    throw Error(ErrorKind::usage, OptionName{"minutes"}, "repair works on one rank alone");
   if (options.ridge > 0) method_options_.refit.solve = {.ridge = options.ridge, .choices = {}};
   method_options_.refit.seed = options.seed;
 }
@@ -72,7 +76,10 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
     return given;
   }
   const auto cuts = cuts_of(selection, options_.criterion == "obs");
-  const Samples samples = solves ? images_.mirrored(graph) : Samples{};
+  const Samples all = solves ? images_.samples(graph) : Samples{};
+  // Repair is judged on samples that nothing was solved on.
+  const int64_t held = solves && options_.minutes > 0 ? std::max<int64_t>(1, all.size / 5) : 0;
+  const Samples samples = solves ? images_.mirrored(graph, part_of(all, held, all.size)) : Samples{};
   Pipeline pipeline;
   Compensated done;
   Graph pruned = pipeline.run(
@@ -84,7 +91,12 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
       graph);
   note_groups(selection, done);
   for (const auto& note : done.notes) result_.notes.push_back(note);
-  return pruned;
+  if (held == 0) return pruned;
+  const Repaired repaired =
+      repair(given, pruned, part_of(all, held, all.size), part_of(all, 0, held),
+             {.minutes = options_.minutes, .mirror = !options_.no_mirror, .seed = options_.seed}, watch_);
+  result_.notes.push_back(repair_note(repaired, held));
+  return repaired.graph;
 }
 
 Graph Pruner::planned(const Graph& given, const BudgetOptions& budget) {

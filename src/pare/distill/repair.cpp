@@ -1,0 +1,215 @@
+#include "pare/distill/repair.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+#include <random>
+
+#include "pare/analysis/parameters.h"
+#include "pare/analysis/scores.h"
+#include "pare/analysis/shapes.h"
+#include "pare/core/error.h"
+#include "pare/exec/program.h"
+#include "pare/layerwise/in_order.h"
+#include "pare/layerwise/pieces.h"
+#include "pare/layerwise/sensitivity.h"
+#include "pare/train/optimizer.h"
+
+namespace pare {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double minutes_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count() / 60;
+}
+
+// Where branches meet, in both networks by the same name and with the same shape.
+std::vector<std::string> meeting_points(const Graph& original, const Graph& cut) {
+  const Shapes before = analysis_shapes(original), after = analysis_shapes(cut);
+  std::vector<std::string> values;
+  for (const Node& node : cut.nodes) {
+    if (node.op != "Add" && node.op != "Concat") continue;
+    const std::string& value = node.outputs.front();
+    const TensorType* a = before.find(value);
+    const TensorType* b = after.find(value);
+    if (a != nullptr && b != nullptr && a->dims == b->dims && a->dims.size() > 2) values.push_back(value);
+  }
+  return values;
+}
+
+bool class_scores(const at::Tensor& z) { return z.dim() >= 2 && z.size(1) > 1 && z.numel() == z.size(0) * z.size(1); }
+
+at::Tensor relative_distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).square().sum() / a.square().sum().clamp_min(1e-12);
+}
+
+class Repair {
+ public:
+  Repair(const Graph& original, const Graph& cut, const Samples& learned, const Samples& held_out,
+         const RepairOptions& options, Observer& observer)
+      : options_(options),
+        observer_(observer),
+        learned_(learned),
+        held_out_(held_out),
+        teacher_(scores_only(original)),
+        student_(scores_only(cut)),
+        points_(meeting_points(original, cut)),
+        optimizer_({.optimizer = OptimizerKind::adam, .lr = options.rate, .weight_decay = 0}),
+        random_(options.seed) {
+    result_.graph = cut;
+    for (const auto& name : trained_tensors(cut))
+      if (cut.tensor(name).is_floating_point())
+        raw_[name] = cut.tensor(name).detach().clone(at::MemoryFormat::Contiguous).requires_grad_();
+    taps_.taps = points_;
+  }
+
+  Repaired run() {
+    const auto start = Clock::now();
+    result_.before = result_.after = held_out();
+    int64_t steps = options_.minutes > 0 ? 0 : options_.steps;
+    for (int64_t step = 1;; ++step) {
+      // The first steps tell how many there is time for.
+      if (options_.minutes > 0 && step == 4)
+        steps = std::max<int64_t>(4, static_cast<int64_t>(3 * options_.minutes / minutes_since(start)));
+      const double part = steps > 0 ? static_cast<double>(step - 1) / static_cast<double>(steps) : 0;
+      make_step(0.5 * options_.rate * (1 + std::cos(std::numbers::pi * std::min(part, 1.0))), step);
+      result_.steps = step;
+      const bool over =
+          (steps > 0 && step >= steps) || (options_.minutes > 0 && minutes_since(start) > options_.minutes);
+      observer_.step("repairing", step, std::max(steps, step));
+      if (over || (steps > 0 && step % std::max<int64_t>(1, steps / options_.checks) == 0)) keep_if_better(step);
+      if (over) return std::move(result_);
+    }
+  }
+
+ private:
+  void make_step(double rate, int64_t step) {
+    const auto inputs = batch();
+    RunResult target;
+    {
+      const at::NoGradGuard no_grad;
+      target = teacher_.run(inputs, taps_);
+    }
+    const at::AutoGradMode recording(true);
+    RunOptions run = taps_;
+    run.parameters = &raw_;
+    const RunResult own = student_.run(inputs, run);
+    const at::Tensor loss = loss_of(target, own);
+    if (!std::isfinite(loss.item<double>())) {
+      if (step == 1) throw Error(ErrorKind::failed, "repair", "the loss is not finite");
+      return;  // a step that is left out; the best so far is kept
+    }
+    loss.backward();
+    optimizer_.step(raw_, rate);
+  }
+
+  at::Tensor loss_of(const RunResult& target, const RunResult& own) const {
+    const at::Tensor &z = target.outputs.at(0), &other = own.outputs.at(0);
+    at::Tensor loss;
+    if (class_scores(z)) {
+      const double T = options_.temperature;
+      const at::Tensor p = at::log_softmax(z.flatten(1) / T, 1), q = at::log_softmax(other.flatten(1) / T, 1);
+      loss = T * T * (p.exp() * (p - q)).sum(1).mean();
+    } else {
+      loss = relative_distance(z, other);
+    }
+    for (const auto& point : points_)
+      loss = loss + options_.features / static_cast<double>(points_.size()) *
+                        relative_distance(target.tapped.at(point), own.tapped.at(point));
+    return loss;
+  }
+
+  // Samples drawn at random; images are moved and mirrored.
+  std::vector<at::Tensor> batch() {
+    const int64_t count = std::min(options_.batch, learned_.size);
+    std::vector<std::vector<at::Tensor>> parts;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto which = static_cast<int64_t>(random_() % static_cast<uint64_t>(learned_.size));
+      auto sample = learned_.inputs(which, which + 1);
+      for (auto& input : sample) input = varied(input);
+      parts.resize(sample.size());
+      for (size_t k = 0; k < sample.size(); ++k) parts[k].push_back(sample[k]);
+    }
+    std::vector<at::Tensor> inputs;
+    for (const auto& list : parts) inputs.push_back(at::cat(list));
+    return inputs;
+  }
+
+  at::Tensor varied(const at::Tensor& input) {
+    if (input.dim() != 4 || !input.is_floating_point()) return input;
+    at::Tensor image = options_.mirror && random_() % 2 == 0 ? input.flip({3}) : input;
+    for (const int64_t axis : {2, 3}) {
+      const int64_t extent = image.size(axis);
+      const auto most = static_cast<int64_t>(options_.shift * static_cast<double>(extent));
+      const auto by = static_cast<int64_t>(random_() % static_cast<uint64_t>(2 * most + 1)) - most;
+      // What comes in at the edge is the edge.
+      const at::Tensor places = (at::arange(extent) + by).clamp(0, extent - 1);
+      image = image.index_select(axis, places);
+    }
+    return image;
+  }
+
+  double held_out() const {
+    const at::NoGradGuard no_grad;
+    RunOptions own;
+    own.parameters = &raw_;
+    const Pieces pieces = pieces_of(student_.graph(), held_out_, 8);
+    double sum = 0;
+    in_order<double>(
+        pieces.count(),
+        [&](size_t p) {
+          const at::NoGradGuard also_here;
+          const auto inputs = pieces.inputs(p);
+          return divergence(teacher_.run(inputs, {}).outputs.at(0).slice(0, 0, pieces.real_in(p)),
+                            student_.run(inputs, own).outputs.at(0).slice(0, 0, pieces.real_in(p)),
+                            options_.temperature);
+        },
+        [&](double part) { sum += part; });
+    return sum / static_cast<double>(std::max<int64_t>(held_out_.size, 1));
+  }
+
+  void keep_if_better(int64_t step) {
+    const double now = held_out();
+    if (!(now < result_.after)) return;
+    result_.after = now;
+    result_.best_step = step;
+    for (const auto& [name, tensor] : raw_) result_.graph.tensors[name] = tensor.detach().clone();
+  }
+
+  const RepairOptions options_;
+  Observer& observer_;
+  const Samples& learned_;
+  const Samples& held_out_;
+  Program teacher_, student_;
+  std::vector<std::string> points_;
+  RunOptions taps_;
+  TensorMap raw_;
+  Optimizer optimizer_;
+  std::mt19937_64 random_;
+  Repaired result_;
+};
+
+}  // namespace
+
+std::string repair_note(const Repaired& repaired, int64_t held_out) {
+  if (repaired.best_step == 0)
+    return fmt::format("{} steps of distillation found nothing better on {} held-out samples: left as it was solved",
+                       repaired.steps, held_out);
+  return fmt::format("repaired by {} of {} steps of distillation: divergence {:.4f} from {:.4f} on {} held-out samples",
+                     repaired.best_step, repaired.steps, repaired.after, repaired.before, held_out);
+}
+
+Repaired repair(const Graph& original, const Graph& cut, const Samples& learned, const Samples& held_out,
+                const RepairOptions& options, Observer& observer) {
+  if (learned.size < 1 || held_out.size < 1)
+    throw Error(ErrorKind::usage, "samples", "repair needs some to learn from and some to judge by");
+  return Repair(original, cut, learned, held_out, options, observer).run();
+}
+
+}  // namespace pare

@@ -1,0 +1,48 @@
+// Repair by distillation: a network that was cut learns from the original, on samples without labels.
+//
+//   loss = T² KL(z/T ‖ z'/T) + β Σ_l ‖a_l − a'_l‖² / ‖a_l‖² / L
+//
+// z and z' are the answers of original and student, a_l and a'_l what both compute under the same name and shape where
+// branches meet: end to end, and block by block. Batch norms keep their statistics. Every so many steps the divergence
+// is measured on samples that are learned from by nobody, and the best network met is what is returned: never one that
+// is worse there than the network it began with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pare/core/graph.h"
+#include "pare/dist/observer.h"
+#include "pare/samples/samples.h"
+
+namespace pare {
+
+struct RepairOptions {
+  double minutes = 0;   // of work; 0: `steps`
+  int64_t steps = 200;  // where no time is given
+  int64_t batch = 32;
+  double rate = 3e-4;  // of Adam, falling to nothing as a cosine
+  double temperature = 4;
+  double features = 1;   // β
+  double shift = 0.125;  // images are moved by up to this part of their size, and mirrored
+  bool mirror = true;
+  int64_t checks = 12;  // of the held-out samples
+  uint64_t seed = 0;
+};
+
+struct Repaired {
+  Graph graph;
+  double before = 0;      // divergence on the held-out samples
+  double after = 0;       // of the graph
+  int64_t steps = 0;      // that were made
+  int64_t best_step = 0;  // after which the graph was best; 0: it is the one that was given
+};
+
+// What there is to say of it.
+std::string repair_note(const Repaired& repaired, int64_t held_out);
+
+// `cut` takes what `original` takes. Error{failed} when the loss is not finite at the first step.
+Repaired repair(const Graph& original, const Graph& cut, const Samples& learned, const Samples& held_out,
+                const RepairOptions& options, Observer& observer);
+
+}  // namespace pare
