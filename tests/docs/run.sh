@@ -23,7 +23,7 @@ fenced() {
 # inline PAGE: what stands between backticks in its running text
 inline() { awk '/^```/ {on = !on; next} !on' "$1" | tr '\n' ' ' | grep -oE '`[^`]+`' | tr -d '`'; }
 
-pages=(tutorial how-to methods/merging methods/fusion methods/sparsification methods/attribution methods/distillation)
+pages=(tutorial how-to methods/merging methods/layerwise methods/compress methods/fusion methods/sparsification methods/attribution methods/distillation)
 for page in "${pages[@]}"; do
   while IFS= read -r line; do
     if timeout 300 bash -c "$line" >stdout 2>stderr </dev/null; then ok "$page: $line"; else

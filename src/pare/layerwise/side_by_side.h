@@ -22,7 +22,7 @@ namespace pare {
 
 struct SideBySideOptions {
   int64_t piece = 8;                  // samples run at once by a thread
-  int64_t memory = int64_t{1} << 29;  // bytes that may be kept between runs
+  int64_t memory = int64_t{3} << 27;  // bytes that may be kept between runs
 };
 
 // What both graphs gave for one piece, by name of value; the same tensor where nothing changed.
