@@ -8,6 +8,7 @@
 #include <set>
 
 #include "pare/core/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -253,10 +254,8 @@ void check_same_size(const Network& reference, const ChannelClass& own, const Ch
 }
 
 bool is_nonlinear(const Node& node) {
-  static const std::set<std::string> operators = {
-      "Relu", "LeakyRelu",   "PRelu",     "Elu",      "Selu",     "Celu", "Tanh", "Sigmoid",
-      "Gelu", "HardSigmoid", "HardSwish", "Softsign", "Softplus", "Clip", "Mish", "Erf"};
-  return operators.contains(node.op);
+  const OpKind kind = kind_of(node);
+  return kind == OpKind::activation || kind == OpKind::function;
 }
 
 // Entries by (index, occurrence) of their channels.

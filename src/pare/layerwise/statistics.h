@@ -23,7 +23,7 @@ struct StatisticsOptions {
 
 // The rows of one layer's input, by group of the layer.
 struct ReaderStatistics {
-  Layer layer;
+  LinearLayer layer;
   bool patches = true;             // rows are patches [channels·kernel]; else channels, every place of a patch alike
   std::vector<RowMoments> groups;  // of the rows alone
 };

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "pare/ops/op.h"
@@ -50,12 +49,10 @@ ChannelFunction activation_function(const Graph& graph, const Node& node) {
 
 namespace {
 
+// The same function of every channel.
 bool is_activation(const Node& node) {
-  static constexpr std::array kNames = {
-      "Relu",    "LeakyRelu", "Elu",  "Selu",     "Celu",     "HardSwish",       "HardSigmoid",
-      "Sigmoid", "Tanh",      "Gelu", "Softsign", "Softplus", "ThresholdedRelu", "Mish",
-      "Clip"};
-  return node.domain.empty() && std::find(kNames.begin(), kNames.end(), node.op) != kNames.end();
+  const OpTraits& traits = traits_of(node);
+  return traits.kind == OpKind::activation && !traits.learned.contains(1);
 }
 
 // Follows one layer's output to its first reader that mixes channels.

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "pare/core/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -22,10 +23,9 @@ Pattern parse_pattern(const std::string& text) {
 namespace {
 
 InputAxis axis_of(const Node& node, size_t input, int64_t rank) {
-  if (node.op == "ConvTranspose") return {.axis = 0, .groups = node.integer("group", 1)};
-  if (node.op == "Gemm") return {.axis = node.integer("transB", 0) != 0 ? 1 : 0};
-  if (node.op == "MatMul") return {.axis = input == 0 ? rank - 1 : std::max<int64_t>(rank - 2, 0)};
-  return {};
+  const auto layer = linear_layer(node, input, rank);
+  if (!layer) return {};
+  return {.axis = layer->in_axis, .groups = layer->transposed ? layer->groups : 1};
 }
 
 // How many inputs an output has.
