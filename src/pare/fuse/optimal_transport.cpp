@@ -80,8 +80,9 @@ class TransportWalk {
     result_.maps.resize(source.classes.size());
   }
 
-  Alignment run() {
+  Alignment run(Observer& observer) {
     for (size_t l = 0; l < source_.classes.size(); ++l) {
+      observer.step("aligning", static_cast<int64_t>(l), static_cast<int64_t>(source_.classes.size()));
       const ChannelClass& of = source_.classes[l];
       ClassAlignment report{
           .name = of.name, .source = of.size, .target = size_in_target(l), .fixed = of.fixed, .reason = of.reason};
@@ -189,8 +190,8 @@ class TransportWalk {
 }  // namespace
 
 Alignment align_by_transport(const Network& source, const Network& target, const TransportFusionOptions& options,
-                             const ActivationPair& activations) {
-  return TransportWalk(source, target, options, activations).run();
+                             const ActivationPair& activations, Observer& observer) {
+  return TransportWalk(source, target, options, activations).run(observer);
 }
 
 }  // namespace pare

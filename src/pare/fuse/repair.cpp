@@ -114,14 +114,14 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
   std::map<std::string, at::Tensor> mean;
   std::map<std::string, at::Tensor> deviation;
   for (size_t k = 0; k < parents.networks.size(); ++k) {
-    std::map<std::string, ChannelMoments> of;
+    std::map<std::string, ChannelMoments> moments;
     run_in_pieces(parents.networks[k], samples, values, [&](const TensorMap& v) {
-      for (const std::string& value : values) of[value].add(v.at(value));
+      for (const std::string& value : values) moments[value].add(v.at(value));
     });
     for (const std::string& value : values) {
-      of[value].sum_over(parents.ranks);
-      const at::Tensor m = of[value].mean() * parents.shares[k];
-      const at::Tensor s = of[value].deviation() * parents.shares[k];
+      moments[value].sum_over(parents.observer.ranks());
+      const at::Tensor m = moments[value].mean() * parents.shares[k];
+      const at::Tensor s = moments[value].deviation() * parents.shares[k];
       mean[value] = k == 0 ? m : mean[value] + m;
       deviation[value] = k == 0 ? s : deviation[value] + s;
     }
@@ -129,8 +129,9 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
 
   StepwiseRun run(result, samples);
   for (size_t n = 0; n < result.nodes.size(); ++n) {
+    parents.observer.step("repairing", static_cast<int64_t>(n), static_cast<int64_t>(result.nodes.size()));
     if (result.nodes[n].op == "BatchNormalization" && normed.contains(result.nodes[n].inputs[0]))
-      reset_batch_norm(result, n, run, parents.ranks);
+      reset_batch_norm(result, n, run, parents.observer.ranks());
     const auto layer = std::find_if(layers.begin(), layers.end(), [&](const LinearLayer& l) { return l.node == n; });
     if (layer == layers.end()) continue;
     const std::string& value = output_of(result, *layer);
@@ -138,7 +139,7 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
     ChannelMoments own;
     run.advance_to(n);
     for (size_t p = 0; p < run.pieces(); ++p) own.add(run.next_output(p));
-    own.sum_over(parents.ranks);
+    own.sum_over(parents.observer.ranks());
     const at::Tensor found = own.deviation();
     const at::Tensor scale = at::where(found > 0, deviation[value] / found, at::ones_like(found));
     at::Tensor bias;
@@ -168,7 +169,7 @@ Graph rescale_norms(const Graph& fused, const Parents& parents) {
 
 Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples, double rho) {
   const at::NoGradGuard no_grad;
-  Graph result = with_biases(fold_batch_norm(reset_batch_norms(fused, samples, parents.ranks)));
+  Graph result = with_biases(fold_batch_norm(reset_batch_norms(fused, samples, parents.observer.ranks())));
   std::vector<Graph> folded;
   for (const Graph& parent : parents.networks) folded.push_back(fold_batch_norm(parent));
 
@@ -195,11 +196,12 @@ Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::
   StepwiseRun run(result, samples);
   for (size_t l = 0; l < layers.size(); ++l) {
     const LinearLayer& layer = layers[l];
+    parents.observer.step("repairing", static_cast<int64_t>(l), static_cast<int64_t>(layers.size()));
     CrossMoments moments;
     run.advance_to(layer.node);
     for (size_t p = 0; p < run.pieces(); ++p)
       moments.add(thinned_inputs(result, layer, run.value(p, input_of(result, layer)), thinning[l]), Z[l][p]);
-    moments.sum_over(parents.ranks);
+    moments.sum_over(parents.observer.ranks());
     const at::Tensor W = weight_matrix(result, layer);
     // Moments about zero, with a one appended to every input where the layer has a bias.
     const at::Tensor u = moments.mean_x().unsqueeze(1);

@@ -43,13 +43,6 @@ at::Tensor squared_distances(const at::Tensor& x, const at::Tensor& y) {
 
 }  // namespace
 
-GroundCost parse_ground_cost(const std::string& name) {
-  if (name == "euclidean") return GroundCost::euclidean;
-  if (name == "squared") return GroundCost::squared;
-  if (name == "cosine") return GroundCost::cosine;
-  throw Error(ErrorKind::usage, "ground cost", "'{}' is unknown, expected euclidean, squared or cosine", name);
-}
-
 at::Tensor unit_rows(const at::Tensor& x) {
   const at::Tensor norm = x.norm(2, 1, /*keepdim=*/true);
   return x / at::where(norm > 0, norm, at::ones_like(norm));
