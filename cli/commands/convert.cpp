@@ -2,7 +2,7 @@
 #include "input.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/pipeline.h"
 #include "pare/workflow/model.h"

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

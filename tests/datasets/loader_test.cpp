@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -5,7 +5,7 @@
 #include "dist/on_ranks.h"
 #include "pare/calibrate/moments.h"
 #include "pare/compensate/compensate.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/fuse/fuse.h"
 #include "pare/prune/subset.h"
 #include "pare/zoo/zoo.h"

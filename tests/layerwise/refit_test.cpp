@@ -8,10 +8,10 @@
 #include <functional>
 #include <utility>
 
-#include "pare/exec/program.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/ops/op.h"
 
 namespace pare {

@@ -8,7 +8,7 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/precision.h"
@@ -23,7 +23,7 @@ bool is_spatial(const TensorType* type) {
 
 bool is_pool(OpKind kind) { return kind == OpKind::average || kind == OpKind::maximum; }
 
-// One place is left of the picture: behind it an extent is one of channels, as where these come last.
+// One place is left of the picture: after it an extent is one of channels, as where these come last.
 bool is_collapsed(const Node& node, const TensorType* type) {
   if (type == nullptr || type->rank() != 4) return false;
   return type->dims[2] * type->dims[3] == 1 || (is_pool(kind_of(node)) && type->dims[1] * type->dims[2] == 1);
@@ -87,7 +87,7 @@ Graph explained_graph(const Graph& original, const std::vector<std::string>& obs
   return graph;
 }
 
-// Where an activation is one branch of several, as before a Concat, in a residual block without one behind its sum, or
+// Where an activation is one branch of several, as before a Concat, in a residual block without one after its sum, or
 // in x · sigmoid(x), the branches' join takes its place.
 std::string last_spatial_activation(const Graph& graph) {
   const auto places = spatial_places(graph);

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 
 namespace pare {

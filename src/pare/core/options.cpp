@@ -5,8 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/text.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -72,7 +72,7 @@ class JsonReader : public OptionVisitor {
 // What `describe` describes, in the order of the names.
 std::vector<std::string> described_names(const std::function<void(OptionVisitor&)>& describe);
 
-// TOML of an object of scalars and lists, one key a line, without those that are null: what `print-config` prints and
+// TOML of an object of scalars and lists, one key per line, without those that are null: what `print-config` prints and
 // `recipe` reads (core/toml.h).
 std::string to_toml(const nlohmann::json& object);
 // JSON, on one line unless it is indented. Bytes that are not UTF-8 become U+FFFD, and what steers a

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 

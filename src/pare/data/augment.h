@@ -51,7 +51,7 @@ std::vector<ImageAugmentation> draw_augmentations(const AugmentOptions& options,
                                                   int64_t width, Random& random,
                                                   std::span<const ImageExtents> full = {});
 
-// The four operations; `drawn` holds one entry an image. `fill` has a byte for each channel.
+// The four operations; `drawn` holds one entry per image. `fill` has a byte for each channel.
 at::Tensor pad_and_crop(const at::Tensor& images, int64_t pad, const std::vector<ImageAugmentation>& drawn);
 at::Tensor resized_crop(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn);
 // Of pictures in files: uint8 [N, channels, height, width].

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/data/batch_memory.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -130,7 +130,7 @@ struct Loader::State {
     for (int64_t i = 0; i < count; ++i)
       chosen.data_ptr<int64_t>()[i] = batch_order ? (*batch_order)[static_cast<size_t>(begin + i)] : begin + i;
     Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index, .whole = whole};
-    batch.of = dataset.size();
+    batch.total = dataset.size();
     if (!options.augment.any() && !options.transform) batch.samples = chosen;
     batch.share = static_cast<double>(count) / static_cast<double>(shared ? whole : whole * options.parts);
     if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pare/analysis/layers.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/fuse/align_to_barycentre.h"
 #include "pare/fuse/weight_matching.h"
 

@@ -8,11 +8,11 @@
 
 #include "pare/calibrate/moments.h"
 #include "pare/calibrate/ridge.h"
-#include "pare/exec/program.h"
 #include "pare/fuse/linear_layers.h"
 #include "pare/fuse/stepwise_run.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/passes/fold_batch_norm.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -18,7 +18,7 @@
 
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/observer.h"
 
 namespace pare {

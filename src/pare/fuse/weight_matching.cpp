@@ -25,9 +25,9 @@ at::Tensor best_permutation(const Network& source, const Network& target, size_t
     for (size_t i = 0; i < from.size(); ++i) from[static_cast<size_t>(best.column[i])] = static_cast<int64_t>(i);
     return matching_map(from, G.size(0)).plan;
   };
-  const ChannelClass& of = source.classes[l];
-  if (of.kind < 0) return solve(gain);
-  return plan_in_blocks(of, target.classes[l], blocks.at(of.kind), [&](const at::Tensor& from, const at::Tensor& to) {
+  const ChannelClass& own = source.classes[l];
+  if (own.kind < 0) return solve(gain);
+  return plan_in_blocks(own, target.classes[l], blocks.at(own.kind), [&](const at::Tensor& from, const at::Tensor& to) {
     return solve(gain.index_select(0, from).index_select(1, to).contiguous());
   });
 }
@@ -35,9 +35,9 @@ at::Tensor best_permutation(const Network& source, const Network& target, size_t
 // Where widths differ: the transport of least cost.
 at::Tensor best_transport(const Network& source, const Network& target, size_t l, const at::Tensor& D,
                           const BlockMaps& blocks) {
-  const ChannelClass& of = source.classes[l];
-  if (of.kind < 0) return solve_transport(D).plan;
-  return plan_in_blocks(of, target.classes[l], blocks.at(of.kind), [&](const at::Tensor& from, const at::Tensor& to) {
+  const ChannelClass& own = source.classes[l];
+  if (own.kind < 0) return solve_transport(D).plan;
+  return plan_in_blocks(own, target.classes[l], blocks.at(own.kind), [&](const at::Tensor& from, const at::Tensor& to) {
     return solve_transport(D.index_select(0, from).index_select(1, to).contiguous()).plan;
   });
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/window.h"
 
 namespace pare {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "pare/analysis/layers.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

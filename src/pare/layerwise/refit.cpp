@@ -8,7 +8,7 @@
 
 #include "pare/analysis/layers.h"
 #include "pare/calibrate/moments.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/layerwise/eliminate.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/pooled_source.h"

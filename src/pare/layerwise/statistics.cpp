@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <set>
 
-#include "pare/exec/program.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/pooled_source.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -7,9 +7,9 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/analysis/layers.h"
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
 #include "pare/layerwise/row_moments.h"
+#include "pare/observer.h"
 #include "pare/samples/samples.h"
 
 namespace pare {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/core/error.h"
-#include "pare/core/graph.h"
+#include "pare/error.h"
+#include "pare/graph.h"
 #include "pare/ops/traits.h"
 
 namespace pare {

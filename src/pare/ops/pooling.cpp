@@ -152,7 +152,7 @@ Tensor window_sums(const Tensor& x, const Window& window) {
   return sum;
 }
 
-// How many inputs each place of the window counts. Padding counts when `include` says so; what lies behind the padding
+// How many inputs each place of the window counts. Padding counts when `include` says so; what lies beyond the padding
 // (ceil_mode) never does.
 Tensor window_counts(const Window& window, bool include, const Tensor& like) {
   Tensor counts = at::ones({}, like.options());
@@ -280,7 +280,7 @@ Shape unpooled_dims(const Node& node, std::span<const int64_t> dims) {
   return result;
 }
 
-// The indices point into the extents above; a larger output_shape adds zeros behind them.
+// The indices point into the extents above; a larger output_shape adds zeros after them.
 Tensors max_unpool(const EvalContext& context) {
   const Tensor& x = context.in(0);
   const Tensor indices = context.in(1).to(at::kLong).flatten();

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <optional>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

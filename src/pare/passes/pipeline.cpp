@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 
 namespace pare {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
 #include "pare/core/memory.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 #include "pare/passes/inline_branches.h"
 #include "pare/passes/nodes.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "pare/core/error.h"
 #include "pare/core/glob.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 
 namespace pare {

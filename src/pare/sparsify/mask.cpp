@@ -8,8 +8,8 @@
 #include <numeric>
 #include <set>
 
-#include "pare/core/error.h"
 #include "pare/core/glob.h"
+#include "pare/error.h"
 #include "pare/io/safetensors.h"
 #include "pare/ops/op.h"
 

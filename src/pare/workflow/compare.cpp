@@ -8,11 +8,11 @@
 #include <functional>
 #include <optional>
 
-#include "pare/core/error.h"
 #include "pare/core/options.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/ops/op.h"
+#include "pare/run.h"
 #include "pare/workflow/declared_run.h"
 
 namespace pare {

@@ -5,10 +5,10 @@
 #include <chrono>
 
 #include "pare/calibrate/moments.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"

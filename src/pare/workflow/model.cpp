@@ -5,9 +5,8 @@
 #include <charconv>
 #include <chrono>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/versions.h"
 #include "pare/io/onnx/write.h"
@@ -15,6 +14,7 @@
 #include "pare/io/weights.h"
 #include "pare/passes/pipeline.h"
 #include "pare/passes/simplify.h"
+#include "pare/version.h"
 #include "pare/zoo/match.h"
 #include "pare/zoo/zoo.h"
 

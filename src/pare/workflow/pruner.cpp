@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "pare/compensate/empty.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/pipeline.h"
 #include "pare/passes/remove_channels.h"

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/sparsifier_traits.h"
 #include "pare/workflow/sparsify.h"
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {
@@ -171,11 +171,11 @@ BuiltValue GraphBuilder::subsample(const BuiltValue& x, const std::string& name,
   return append(std::move(node), {shape[0], (shape[1] - 1) / stride + 1, (shape[2] - 1) / stride + 1});
 }
 
-BuiltValue GraphBuilder::pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t behind) {
+BuiltValue GraphBuilder::pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t after) {
   const auto shape = require_image(x, name);
   Node node{.name = name, .op = "Pad", .attributes = {{"mode", std::string("constant")}}};
-  node.inputs = {x.name, constant(name + ".pads", {0, before, 0, 0, 0, behind, 0, 0})};
-  return append(std::move(node), {before + shape[0] + behind, shape[1], shape[2]});
+  node.inputs = {x.name, constant(name + ".pads", {0, before, 0, 0, 0, after, 0, 0})};
+  return append(std::move(node), {before + shape[0] + after, shape[1], shape[2]});
 }
 
 Graph GraphBuilder::finish(const BuiltValue& x) && {

@@ -26,7 +26,7 @@ class Initializer {
   }
 
  private:
-  // The tensor behind input `i`, or nullptr when the graph does not carry it or it has its values already.
+  // The tensor of input `i`, or nullptr when the graph does not carry it or it has its values already.
   at::Tensor* fresh(const Node& node, size_t i) {
     if (!node.has_input(i)) return nullptr;
     const auto found = graph_.tensors.find(node.inputs[i]);
