@@ -7,8 +7,8 @@
 #include "pare/compensate/empty.h"
 #include "pare/error.h"
 #include "pare/layerwise/offset_places.h"
-#include "pare/passes/pipeline.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/passes/run_pass.h"
 
 namespace pare {
 
@@ -73,9 +73,8 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
   }
   const auto cuts = cuts_of(selection, options_.criterion == "obs");
   const Samples samples = solves ? images_.mirrored(graph) : Samples{};
-  Pipeline pipeline;
   Compensated done;
-  Graph pruned = pipeline.run(
+  Graph pruned = run_pass(
       "prune",
       [&](const Graph& g) {
         done = compensate(g, map, cuts, method_, method_options_, samples, watch_);
