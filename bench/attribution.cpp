@@ -1,5 +1,5 @@
 // Throughput of attribution on a network of the zoo: `attribution ARCH METHOD IMAGES THREADS` prints, once for each
-// line that it reads, the images a second of the method and of a plain forward and backward to the input.
+// line that it reads, the images per second of the method and of a plain forward and backward to the input.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -10,10 +10,10 @@
 #include <iostream>
 #include <string>
 
-#include "pare/attribute/attributor.h"
 #include "pare/attribute/explained.h"
 #include "pare/attribute/gradients.h"
-#include "pare/exec/program.h"
+#include "pare/explain.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 
 namespace {

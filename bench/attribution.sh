@@ -11,7 +11,7 @@ median() { tr ' ' '\n' <<<"$*" | sort -g | awk '{v[NR] = $1} END {print v[int((N
 own() { printf '\n\n' | build/release/bench_attribution "$1" "$3" "$images" "$2" | tail -n 1; }
 peer() { printf '\n\n' | OMP_NUM_THREADS=$2 /usr/bin/python3 bench/attribution_peer.py "$1" "$images" "$2" | tail -n 1; }
 
-printf '%d rounds in turns, %d images, batch 50; images a second, medians\n' "$rounds" "$images"
+printf '%d rounds in turns, %d images, batch 50; images per second, medians\n' "$rounds" "$images"
 printf '%-10s %7s %10s %10s %7s %26s\n' model threads Grad-CAM PyTorch ratio "LRP / forward and backward"
 for arch in vgg9-bn resnet20; do
   for threads in 1 2; do

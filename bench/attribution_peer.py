@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Grad-CAM in PyTorch eager: attribution_peer.py ARCH IMAGES THREADS (vgg9-bn or resnet20) prints, once for each line that
-it reads, the images a second. Only the part behind the layer is differentiated, as pare does it."""
+it reads, the images per second. Only the part after the layer is differentiated, as pare does it."""
 import os
 import sys
 import time

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ResNet-20 on CIFAR-10, one thread a rank: images a second and CPU seconds of one rank and of two with the same batch, in
+# ResNet-20 on CIFAR-10, one thread per rank: images per second and CPU seconds of one rank and of two with the same batch, in
 # turns; and how far the weights of both are apart after the same steps.
 #   bench/distributed.sh [IMAGES [TURNS]]     (2560, 3)    $PARE is the program (build/release/pare)
 set -euo pipefail

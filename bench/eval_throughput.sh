@@ -46,7 +46,7 @@ compare() {
     'BEGIN {printf "%-14s %7d %14.0f %14.0f %7.2f   %.4f %.4f\n", n, t, a, b, a / b, p, q}'
 }
 
-printf '%d rounds in turns, %d images, batch %d; images a second, medians\n' "$rounds" "$limit" "$batch"
+printf '%d rounds in turns, %d images, batch %d; images per second, medians\n' "$rounds" "$limit" "$batch"
 printf '%-14s %7s %14s %14s %7s   %s\n' model threads pare PyTorch ratio "top-1 of each"
 cifar=$("$pare" data path cifar10)
 fashion=$("$pare" data path fashion-mnist)

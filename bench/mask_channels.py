@@ -2,7 +2,7 @@
     mask_channels.py FULL.onnx REMOVED.onnx OUT.onnx
 REMOVED is FULL without some channels, every weight that is left being as it was (pare prune --compensate none). Kernels are
 found again by their bytes, which says which filters of a convolution were kept. The others become zero in OUT, with their
-biases and with scale and bias of a batch norm behind them: what they make is zero, through ReLU and sums as well, and what
+biases and with scale and bias of a batch norm after them: what they make is zero, through ReLU and sums as well, and what
 reads them adds nothing. Needs python3-onnx.
 """
 import sys

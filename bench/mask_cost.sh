@@ -12,13 +12,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 median() { sort -g | awk '{v[NR] = $1} END {print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2}'; }
 
-# speed COMMAND… : images a second of its first epoch
+# speed COMMAND… : images per second of its first epoch
 speed() {
   "$pare" "$@" --threads "$threads" --epochs 1 --schedule constant --runs "$scratch/runs" --fresh --force --json -q -o "$scratch/out.onnx" >/dev/null
   node -e 'const [line] = require("fs").readFileSync(0, "utf8").split("\n"); console.log(JSON.parse(line).images_per_second)' <"$(ls -t "$scratch"/runs/*/log.jsonl | head -1)"
 }
 
-printf '%d rounds in turns; training images a second, medians\n' "$rounds"
+printf '%d rounds in turns; training images per second, medians\n' "$rounds"
 printf '%-12s %7s %12s %12s %7s\n' model threads dense cs cost
 for net in "lenet-5 fashion-mnist 64 6400" "resnet20 cifar10 128 1280"; do
   read -r arch data batch images <<<"$net"

@@ -40,7 +40,7 @@ compare() {
   awk -v n="$arch" -v t="$threads" -v a="$a" -v b="$b" 'BEGIN {printf "%-14s %7d %12.0f %12.0f %7.2f\n", n, t, a, b, a / b}'
 }
 
-printf '%d rounds in turns; training images a second, medians\n' "$rounds"
+printf '%d rounds in turns; training images per second, medians\n' "$rounds"
 printf '%-14s %7s %12s %12s %7s\n' model threads pare PyTorch ratio
 for threads in ${THREADS:-2 1}; do
   compare resnet20 cifar10 128 2560 "$threads"

@@ -89,7 +89,7 @@ class Command {
   enum class Ranks { one, together, apart };
   virtual Ranks ranks() const { return Ranks::one; }
   // Words from the first that is no option of its own on are not parsed but handed over. Of the common options it takes
-  // only those of narration: the others belong behind the words' own command.
+  // only those of narration: the others belong after the words' own command.
   virtual bool takes_rest() const { return false; }
   virtual void take_rest(std::vector<std::string>) {}
   // Returns the document that --json prints.

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "metrics.h"
-#include "pare/attribute/attributor.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
+#include "pare/explain.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare::cli {

@@ -86,67 +86,48 @@ GivenFlag given_flag(const std::string& word, const std::vector<FlagInfo>& flags
 }  // namespace
 
 char letter_of(std::string_view name) {
-  for (const auto& [letter, of] : kLetters)
-    if (name == of) return letter;
+  for (const auto& [letter, meant] : kLetters)
+    if (name == meant) return letter;
   return 0;
 }
 
-void FlagWriter::field(const std::string& name, bool& value, const std::string& help) {
-  app_.add_flag(flag_of(name), value, with_flags(help));
+void FlagWriter::visit(const OptionField& field) { field.positional ? add_argument(field) : add(field); }
+
+void FlagWriter::add(const OptionField& field) {
+  const std::string flag = flag_of(field.name), help = with_flags(field.help);
+  const auto among_choices = [&](CLI::Option* option) {
+    if (!field.choices.empty()) option->check(CLI::IsMember(field.choices));
+  };
+  const auto add_list = [&](auto* values, const std::string& text) {
+    return app_.add_option(flag, *values, text)->allow_extra_args(false)->delimiter(',');
+  };
+  std::visit(
+      Overloaded{[&](bool* value) { app_.add_flag(flag, *value, help); },
+                 [&](int64_t* value) { app_.add_option(flag, *value, help)->capture_default_str()->check(not_whole); },
+                 [&](double* value) { app_.add_option(flag, *value, help)->capture_default_str()->check(not_finite); },
+                 [&](std::optional<double>* value) { app_.add_option(flag, *value, help)->check(not_finite); },
+                 [&](std::string* value) {
+                   auto* option = app_.add_option(flag, *value, help);
+                   if (!value->empty()) option->capture_default_str();
+                   among_choices(option);
+                 },
+                 [&](std::vector<std::string>* values) { among_choices(add_list(values, help_of_words(field.help))); },
+                 [&](std::vector<double>* values) { add_list(values, help_of_numbers(field.help))->check(not_finite); },
+                 [&](std::vector<int64_t>* values) { add_list(values, help_of_numbers(field.help))->check(not_whole); },
+                 [&](const NamedValue& value) {
+                   among_choices(
+                       app_.add_option_function<std::string>(flag, value.set, help)->default_str(value.get()));
+                 }},
+      field.value);
 }
 
-void FlagWriter::field(const std::string& name, int64_t& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, with_flags(help))->capture_default_str()->check(not_whole);
-}
-
-void FlagWriter::field(const std::string& name, double& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, with_flags(help))->capture_default_str()->check(not_finite);
-}
-
-void FlagWriter::field(const std::string& name, std::optional<double>& value, const std::string& help) {
-  app_.add_option(flag_of(name), value, with_flags(help))->check(not_finite);
-}
-
-void FlagWriter::field(const std::string& name, const NamedValue& value, const std::string& help,
-                       const Choices& choices) {
-  app_.add_option_function<std::string>(flag_of(name), value.set, with_flags(help))
-      ->default_str(value.get())
-      ->check(CLI::IsMember(choices));
-}
-
-void FlagWriter::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
-  auto* option = app_.add_option(flag_of(name), value, with_flags(help));
-  if (!value.empty()) option->capture_default_str();
-  if (!choices.empty()) option->check(CLI::IsMember(choices));
-}
-
-void FlagWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                       const Choices& choices) {
-  auto* option = app_.add_option(flag_of(name), values, help_of_words(help))->allow_extra_args(false)->delimiter(',');
-  if (!choices.empty()) option->check(CLI::IsMember(choices));
-}
-
-void FlagWriter::field(const std::string& name, std::vector<double>& values, const std::string& help) {
-  app_.add_option(flag_of(name), values, help_of_numbers(help))
-      ->allow_extra_args(false)
-      ->delimiter(',')
-      ->check(not_finite);
-}
-
-void FlagWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
-  app_.add_option(flag_of(name), values, help_of_numbers(help))
-      ->allow_extra_args(false)
-      ->delimiter(',')
-      ->check(not_whole);
-}
-
-void FlagWriter::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
-  app_.add_option(name, value, with_flags(help))->required(required && value.empty());  // a recipe may have given it
-}
-
-void FlagWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                            bool required) {
-  app_.add_option(name, values, with_flags(help))->required(required && values.empty());
+void FlagWriter::add_argument(const OptionField& field) {
+  const auto add_to = [&](auto* value) {
+    app_.add_option(field.name, *value, with_flags(field.help))
+        ->required(field.required && value->empty());  // a recipe may have given it
+  };
+  if (auto* const* text = std::get_if<std::string*>(&field.value)) return add_to(*text);
+  add_to(std::get<std::vector<std::string>*>(field.value));
 }
 
 void FlagWriter::only(const std::vector<std::string>& names, const OptionScope& scope) {
@@ -163,51 +144,32 @@ void FlagLister::only(const std::vector<std::string>& names, const OptionScope& 
     }
 }
 
-void FlagLister::field(const std::string& name, bool& /*value*/, const std::string& help) {
-  flags.push_back({name, with_flags(help), {}, false, ""});
-}
-
-void FlagLister::field(const std::string& name, int64_t& value, const std::string& help) {
-  flags.push_back({name, with_flags(help), {}, true, std::to_string(value)});
-}
-
-void FlagLister::field(const std::string& name, double& value, const std::string& help) {
-  flags.push_back({name, with_flags(help), {}, true, fmt::format("{}", value)});
-}
-
-void FlagLister::field(const std::string& name, std::optional<double>& value, const std::string& help) {
-  flags.push_back({name, with_flags(help), {}, true, value ? fmt::format("{}", *value) : ""});
-}
-
-void FlagLister::field(const std::string& name, const NamedValue& value, const std::string& help,
-                       const Choices& choices) {
-  flags.push_back({name, with_flags(help), choices, true, value.get()});
-}
-
-void FlagLister::field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) {
-  flags.push_back({name, with_flags(help), choices, true, value});
-}
-
-void FlagLister::field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                       const Choices& choices) {
-  flags.push_back({name, help_of_words(help), choices, true, fmt::format("{}", fmt::join(values, ",")), ListOf::words});
-}
-
-void FlagLister::field(const std::string& name, std::vector<double>& values, const std::string& help) {
-  flags.push_back({name, help_of_numbers(help), {}, true, fmt::format("{}", fmt::join(values, ",")), ListOf::numbers});
-}
-
-void FlagLister::field(const std::string& name, std::vector<int64_t>& values, const std::string& help) {
-  flags.push_back({name, help_of_numbers(help), {}, true, fmt::format("{}", fmt::join(values, ",")), ListOf::numbers});
-}
-
-void FlagLister::positional(const std::string& name, std::string& /*value*/, const std::string& help, bool required) {
-  positionals.push_back({name, with_flags(help), required, false});
-}
-
-void FlagLister::positional(const std::string& name, std::vector<std::string>& /*values*/, const std::string& help,
-                            bool required) {
-  positionals.push_back({name, with_flags(help), required, true});
+void FlagLister::visit(const OptionField& field) {
+  if (field.positional) {
+    const bool several = std::holds_alternative<std::vector<std::string>*>(field.value);
+    positionals.push_back({field.name, with_flags(field.help), field.required, several});
+    return;
+  }
+  FlagInfo info{.name = field.name, .help = with_flags(field.help), .choices = field.choices};
+  const auto numbers = [&](const auto* values) {
+    info.help = help_of_numbers(field.help);
+    info.value = fmt::format("{}", fmt::join(*values, ","));
+    info.list = ListOf::numbers;
+  };
+  std::visit(
+      Overloaded{[&](const bool* /*value*/) { info.takes_value = false; },
+                 [&](const std::optional<double>* value) { info.value = *value ? fmt::format("{}", **value) : ""; },
+                 [&](const std::vector<std::string>* values) {
+                   info.help = help_of_words(field.help);
+                   info.value = fmt::format("{}", fmt::join(*values, ","));
+                   info.list = ListOf::words;
+                 },
+                 [&](const std::vector<double>* values) { numbers(values); },
+                 [&](const std::vector<int64_t>* values) { numbers(values); },
+                 [&](const NamedValue& value) { info.value = value.get(); },
+                 [&](const auto* value) { info.value = fmt::format("{}", *value); }},
+      field.value);
+  flags.push_back(std::move(info));
 }
 
 std::vector<std::string> spread_lists(const std::vector<std::string>& words, const FlagLister& options) {

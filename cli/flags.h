@@ -12,22 +12,12 @@ class FlagWriter : public OptionVisitor {
  public:
   explicit FlagWriter(CLI::App& app) : app_(app) {}
   void only(const std::vector<std::string>& names, const OptionScope& scope) override;
-  void field(const std::string& name, bool& value, const std::string& help) override;
-  void field(const std::string& name, int64_t& value, const std::string& help) override;
-  void field(const std::string& name, double& value, const std::string& help) override;
-  void field(const std::string& name, std::optional<double>& value, const std::string& help) override;
-  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
-  void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-             const Choices& choices) override;
-  void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
-  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
-  void field(const std::string& name, const NamedValue& value, const std::string& help,
-             const Choices& choices) override;
-  void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
-  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                  bool required) override;
+  void visit(const OptionField& field) override;
 
  private:
+  void add(const OptionField& field);
+  void add_argument(const OptionField& field);
+
   CLI::App& app_;
 };
 
@@ -60,20 +50,7 @@ class FlagLister : public OptionVisitor {
   std::vector<FlagInfo> flags;
   std::vector<ArgumentInfo> positionals;
   void only(const std::vector<std::string>& names, const OptionScope& scope) override;
-  void field(const std::string& name, bool& value, const std::string& help) override;
-  void field(const std::string& name, int64_t& value, const std::string& help) override;
-  void field(const std::string& name, double& value, const std::string& help) override;
-  void field(const std::string& name, std::optional<double>& value, const std::string& help) override;
-  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override;
-  void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-             const Choices& choices) override;
-  void field(const std::string& name, std::vector<double>& values, const std::string& help) override;
-  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override;
-  void field(const std::string& name, const NamedValue& value, const std::string& help,
-             const Choices& choices) override;
-  void positional(const std::string& name, std::string& value, const std::string& help, bool required) override;
-  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                  bool required) override;
+  void visit(const OptionField& field) override;
 };
 
 // The words of a command line with the flag of a list before each of its values. A list of numbers goes on as long as

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare::cli {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "pare/core/version.h"
+#include "pare/version.h"
 
 namespace pare::cli {
 

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
+#include "pare/error.h"
 #include "pare/io/safetensors.h"
+#include "pare/version.h"
 
 namespace pare::cli {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/options.h"
+#include "pare/error.h"
 #include "pare/report/line_plot.h"
 #include "toml_file.h"
 

@@ -7,10 +7,10 @@
 #include <ostream>
 
 #include "machine.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
+#include "pare/error.h"
 #include "pare/report/record.h"
+#include "pare/version.h"
 #include "pare/workflow/run_store.h"
 
 namespace pare::cli {

@@ -2,7 +2,7 @@
 
 #include "command.h"
 #include "flags.h"
-#include "pare/core/version.h"
+#include "pare/version.h"
 
 namespace pare::cli {
 

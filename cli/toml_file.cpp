@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/toml.h"
+#include "pare/error.h"
 
 namespace pare::cli {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "input.h"
-#include "pare/core/error.h"
 #include "pare/core/interrupt.h"
+#include "pare/error.h"
 
 namespace pare::cli {
 

@@ -1,4 +1,4 @@
-// Feedback while a command trains: a bar on a terminal, else a line an epoch; --log events; interrupts that store the
+// Feedback while a command trains: a bar on a terminal, else a line per epoch; --log events; interrupts that store the
 // state first.
 #pragma once
 

@@ -26,6 +26,7 @@ if(TARGET pare_cli)
   # A libtorch outside the system's folders is found again.
   set_target_properties(pare_cli PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS pare_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(PROGRAMS ${PARE_LIGHT_LIBRARIES} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pare/light)  # cmake/light_start.cmake
   foreach(shell bash zsh fish man)
     install(CODE "execute_process(COMMAND $<TARGET_FILE:pare_cli> completions ${shell}
                                   OUTPUT_FILE ${PROJECT_BINARY_DIR}/completions.${shell} COMMAND_ERROR_IS_FATAL ANY)")

@@ -1,6 +1,6 @@
 #include "experiments/attribution_experiment.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/distill.h"
 #include "pare/workflow/evaluate.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/pixel_removal.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -131,13 +131,13 @@ double curve_distance(const std::vector<double>& a, const std::vector<double>& b
 
 namespace {
 
-MetricList retrained(const std::string& what, const std::string& removed, const RoarData& of, int64_t seed,
+MetricList retrained(const std::string& what, const std::string& removed, const RoarData& study, int64_t seed,
                      const RoarOptions& options, const Trainer& trainer) {
   TrainingOptions training = options.training;
   training.train.seed += static_cast<uint64_t>(seed);
   TrainingJob job{.kind = "roar", .what = what, .definition = removed};
-  const Graph graph = trainer(of.classifier(training.train.seed), of.train, training, std::move(job)).graph;
-  return metrics_of(evaluate({graph}, of.test), 0);
+  const Graph graph = trainer(study.classifier(training.train.seed), study.train, training, std::move(job)).graph;
+  return metrics_of(evaluate({graph}, study.test), 0);
 }
 
 nlohmann::json json_of(AttributionOptions options) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/attribute/attributor.h"
+#include "pare/explain.h"
 #include "pare/metrics/seed_mean.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/maps.h"

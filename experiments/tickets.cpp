@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/safetensors.h"
 #include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"

@@ -17,14 +17,14 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
 #include "pare/core/memory.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/write.h"
 #include "pare/ops/op.h"
 #include "pare/passes/remove_channels.h"
 #include "pare/passes/simplify.h"
+#include "pare/run.h"
 
 namespace {
 

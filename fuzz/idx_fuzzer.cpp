@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "pare/core/error.h"
 #include "pare/data/idx.h"
+#include "pare/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

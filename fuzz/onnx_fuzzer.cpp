@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/write.h"
 

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/data/cifar.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/report/page.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

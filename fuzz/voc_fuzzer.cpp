@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "pare/core/error.h"
 #include "pare/data/voc.h"
+#include "pare/error.h"
 
 namespace {
 

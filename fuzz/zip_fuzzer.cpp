@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/checkpoint.h"
 #include "pare/io/pickle.h"
 #include "pare/io/zip.h"

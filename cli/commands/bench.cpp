@@ -7,7 +7,7 @@
 #include "command.h"
 #include "input.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/benchmark.h"
 #include "pare/workflow/model.h"
 #include "pare/workflow/onnx_runtime.h"
@@ -199,8 +199,8 @@ class Bench : public Command {
 
   // `base` is the first model by the same runtime; none where that could not run it.
   Figures figures_of(const Latency& l, const Latency* base, const Graph& model, const Graph& first) const {
-    const auto rate = [&](const Latency& of, const Graph& graph) {
-      return static_cast<double>(batch_of(graph, batch_)) / of.median;
+    const auto rate = [&](const Latency& times, const Graph& graph) {
+      return static_cast<double>(batch_of(graph, batch_)) / times.median;
     };
     Figures figures{.images_per_second = rate(l, model), .speed_up = {}};
     if (base != nullptr) figures.speed_up = figures.images_per_second / rate(*base, first);

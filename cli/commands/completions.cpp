@@ -1,7 +1,7 @@
 // Shell completions, from the same description of options as everything else.
 #include "command.h"
 #include "flags.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "reference.h"
 
 namespace pare::cli {

@@ -2,9 +2,9 @@
 #include "input.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/passes/fold_batch_norm.h"
-#include "pare/passes/pipeline.h"
+#include "pare/passes/run_pass.h"
 #include "pare/workflow/model.h"
 
 namespace pare::cli {
@@ -28,8 +28,7 @@ class Convert : public Command {
     if (output_.empty()) throw Error(ErrorKind::usage, "-o", "name the file to write");
     check_output(output_, written_.save(session.common.force));
     Model model = read_model(session, model_, model_options_);
-    Pipeline pipeline;
-    if (fold_) model.graph = pipeline.run("fold_batch_norm", fold_batch_norm, model.graph);
+    if (fold_) model.graph = run_pass("fold_batch_norm", fold_batch_norm, model.graph);
     const auto notes = write_model(session, model.graph, output_, {model_}, written_.save(session.common.force));
     const ModelCost cost = cost_of(model.graph);
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output_));

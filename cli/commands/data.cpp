@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "command.h"
-#include "pare/core/error.h"
 #include "pare/data/dataset.h"
 #include "pare/data/image.h"
 #include "pare/data/scenes.h"
+#include "pare/error.h"
 
 namespace pare::cli {
 

@@ -8,7 +8,7 @@
 #include "metrics.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "training.h"
 
 namespace pare::cli {

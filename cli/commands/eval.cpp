@@ -3,7 +3,7 @@
 #include "command.h"
 #include "input.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"

@@ -6,8 +6,8 @@
 #include "metrics.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/workflow/fuse.h"
 #include "pare/workflow/model.h"
 #include "watch.h"
@@ -162,8 +162,8 @@ class Fuse : public Command {
   // Channels that stay in the order they have in each model, and why.
   static nlohmann::json fixed_json(const FusionResult& result) {
     auto list = nlohmann::json::array();
-    for (const ClassAlignment& of : result.alignments.front().classes)
-      if (of.fixed) list.push_back({{"name", of.name}, {"channels", of.source}, {"reason", of.reason}});
+    for (const ClassAlignment& own : result.alignments.front().classes)
+      if (own.fixed) list.push_back({{"name", own.name}, {"channels", own.source}, {"reason", own.reason}});
     return list;
   }
 
@@ -173,19 +173,19 @@ class Fuse : public Command {
     Table table({"model", "layer", "channels", "cost", "split"});
     for (size_t k = 0; k < result.alignments.size(); ++k) {
       if (static_cast<int64_t>(k) == run_.fuse.reference && run_.fuse.method != "barycentre") continue;
-      for (const ClassAlignment& of : result.alignments[k].classes) {
-        if (of.fixed) continue;
+      for (const ClassAlignment& own : result.alignments[k].classes) {
+        if (own.fixed) continue;
         const std::string channels =
-            of.source == of.target ? std::to_string(of.source) : fmt::format("{} -> {}", of.source, of.target);
-        table.add({models_[k], of.name, channels, fmt::format("{:.5g}", of.cost), fmt::format("{:.4f}", of.split)});
-        if (!of.converged) session.say("note: the plan of {} for {} did not converge\n", of.name, models_[k]);
+            own.source == own.target ? std::to_string(own.source) : fmt::format("{} -> {}", own.source, own.target);
+        table.add({models_[k], own.name, channels, fmt::format("{:.5g}", own.cost), fmt::format("{:.4f}", own.split)});
+        if (!own.converged) session.say("note: the plan of {} for {} did not converge\n", own.name, models_[k]);
         groups.push_back({{"model", models_[k]},
-                          {"name", of.name},
-                          {"channels", of.source},
-                          {"target_channels", of.target},
-                          {"cost", of.cost},
-                          {"split", of.split},
-                          {"converged", of.converged}});
+                          {"name", own.name},
+                          {"channels", own.source},
+                          {"target_channels", own.target},
+                          {"cost", own.cost},
+                          {"split", own.split},
+                          {"converged", own.converged}});
       }
     }
     session.print("{}", table.text());

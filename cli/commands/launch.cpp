@@ -10,8 +10,8 @@
 #include <map>
 
 #include "command.h"
-#include "pare/core/error.h"
 #include "pare/core/interrupt.h"
+#include "pare/error.h"
 
 namespace pare::cli {
 
@@ -66,7 +66,7 @@ class Launch : public Command {
     if (words_.empty()) throw Error(ErrorKind::usage, "launch", "name a command to start");
     if (words_[0].starts_with("-"))
       throw Error(ErrorKind::usage, words_[0],
-                  "is not an option of launch; give it behind the command: pare launch -n {} COMMAND {}", ranks_,
+                  "is not an option of launch; give it after the command: pare launch -n {} COMMAND {}", ranks_,
                   words_[0]);
     for (const auto& command : all_commands())
       if (command->name() == words_[0]) {

@@ -3,8 +3,8 @@
 #include <ostream>
 
 #include "command.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/report/models.h"
 
 namespace pare::cli {

@@ -9,8 +9,8 @@
 #include <cmath>
 
 #include "command.h"
-#include "pare/core/error.h"
 #include "experiments/reproduce/papers.h"
+#include "pare/error.h"
 #include "training.h"
 
 namespace pare::cli {

@@ -5,8 +5,8 @@
 #include "command.h"
 #include "input.h"
 #include "metrics.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/report/line_plot.h"
 #include "training.h"
 

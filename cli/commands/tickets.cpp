@@ -14,12 +14,12 @@
 #include <thread>
 
 #include "command.h"
+#include "experiments/tickets.h"
 #include "output.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/dist/work_queue.h"
+#include "pare/error.h"
 #include "pare/workflow/rewind.h"
-#include "experiments/tickets.h"
 #include "training.h"
 
 namespace pare::cli {

@@ -2,7 +2,7 @@
 
 #include "command.h"
 #include "input.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/compare.h"
 #include "pare/workflow/model.h"
 

@@ -7,7 +7,7 @@
 
 #include "experiments/attribution_experiment.h"
 #include "experiments/reproduce/papers.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "experiments/reproduce/papers.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/prune.h"
 
 namespace pare {
@@ -214,7 +214,7 @@ void lenet5_table(Reproduction& table) {
   add_mean({"calibrated"}, kNoFigure);
 }
 
-// The first convolution and those behind the third pool lose half of their filters, as published.
+// The first convolution and those after the third pool lose half of their filters, as published.
 std::vector<std::string> vgg_layers(const std::string& arch) {
   if (arch == "vgg9-bn") return {"features.0", "features.14", "features.17", "features.20", "features.23"};
   return {"features.0", "features.24", "features.27", "features.30", "features.34", "features.37", "features.40"};

@@ -1,6 +1,6 @@
 #include "experiments/reproduce/papers.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -9,11 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
 #include "pare/core/glob.h"
-#include "pare/core/version.h"
+#include "pare/error.h"
+#include "pare/version.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/threads_restored.h"
 
@@ -36,7 +36,7 @@ void ReproduceOptions::describe(OptionVisitor& options) {
   options.field("scale", scale, "toy: 3 minutes a paper; small: 30 minutes; full: the papers' own sizes",
                 {"toy", "small", "full"});
   options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
-  options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, a directory a class");
+  options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, one directory per class");
   options.field("voc", voc, "voc:DIR of PASCAL VOC 2012 (the directory of VOCdevkit)");
   options.field("seeds", seeds, "attribution: means over so many seeds (0: as many as the scale has)");
   options.field("tables", tables, "only the tables whose name this glob matches, also those that take long");

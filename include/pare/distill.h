@@ -4,7 +4,7 @@
 //   (1 − α) L + α KD + β R
 //
 // α = 0.9 and T = 4 are the published values for students trained anew; networks that were pruned are fine-tuned with
-// α = 0. The teacher runs as it is used, the student in training mode; one run of each a step.
+// α = 0. The teacher runs as it is used, the student in training mode; one run of each per step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

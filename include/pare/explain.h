@@ -1,4 +1,4 @@
-// Every attribution method behind one name: a map for (image, class) pairs of a model.
+// Every attribution method through one interface: a map for (image, class) pairs of a model.
 //
 //   gradcam, hirescam, gradcam++       at a layer (cam.h)
 //   gradient, input-x-gradient, ig, smoothgrad      at the input (gradients.h)

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "pare/error.h"
@@ -72,36 +73,45 @@ struct NamedValue {
   std::function<void(const std::string&)> set;
 };
 
+// Where an option's value lies.
+using OptionValue = std::variant<bool*, int64_t*, double*, std::optional<double>*, std::string*,
+                                 std::vector<std::string>*, std::vector<double>*, std::vector<int64_t>*, NamedValue>;
+
+struct OptionField {
+  std::string name;
+  OptionValue value;
+  std::string help;
+  Choices choices = {};     // none: any value of its type
+  bool positional = false;  // an argument without a flag
+  bool required = false;    // of arguments: at least one
+};
+
+// Goes through options as a `describe` lists them. What is made of them is in visit().
 class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;
+  virtual void visit(const OptionField& field) = 0;
   // Options that were described have a meaning only within this scope: they are refused elsewhere. Of an option's
   // several scopes all have to hold.
   virtual void only(const std::vector<std::string>& /*names*/, const OptionScope& /*scope*/) {}
-  virtual void field(const std::string& name, bool& value, const std::string& help) = 0;
-  virtual void field(const std::string& name, int64_t& value, const std::string& help) = 0;
-  virtual void field(const std::string& name, double& value, const std::string& help) = 0;
-  virtual void field(const std::string& name, std::optional<double>& value, const std::string& help) = 0;
-  virtual void field(const std::string& name, std::string& value, const std::string& help,
-                     const Choices& choices = {}) = 0;
-  virtual void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                     const Choices& choices = {}) = 0;
-  virtual void field(const std::string& name, std::vector<double>& values, const std::string& help) = 0;
-  virtual void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) = 0;
-  virtual void field(const std::string& name, const NamedValue& value, const std::string& help,
-                     const Choices& choices) = 0;
+
+  template <typename T>
+  requires(!NamedEnum<T>) void field(const std::string& name, T& value, const std::string& help,
+                                     const Choices& choices = {}) {
+    visit({.name = name, .value = &value, .help = help, .choices = choices});
+  }
   template <NamedEnum E>
   void field(const std::string& name, E& value, const std::string& help) {
-    field(name,
-          NamedValue{[&value] { return std::string(name_of(value)); },
-                     [&value, name](const std::string& text) { value = value_of<E>(text, name); }},
-          help, names_of<E>());
+    visit({.name = name,
+           .value = NamedValue{[&value] { return std::string(name_of(value)); },
+                               [&value, name](const std::string& text) { value = value_of<E>(text, name); }},
+           .help = help,
+           .choices = names_of<E>()});
   }
-  // An argument without a flag. `required` as many as there are at the least.
-  virtual void positional(const std::string& name, std::string& value, const std::string& help,
-                          bool required = true) = 0;
-  virtual void positional(const std::string& name, std::vector<std::string>& values, const std::string& help,
-                          bool required = true) = 0;
+  template <typename T>
+  void positional(const std::string& name, T& value, const std::string& help, bool required = true) {
+    visit({.name = name, .value = &value, .help = help, .positional = true, .required = required});
+  }
 };
 
 }  // namespace pare

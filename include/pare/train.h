@@ -73,7 +73,10 @@ struct TrainOptions {
   int64_t batch = 64;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
-  std::string augment = "none";  // standard, or a list such as crop:4,flip; of data sets only
+  // Of every image, drawn anew in each epoch: standard (crop:4,flip), or any of flip, crop:N, cutout:N, resized-crop.
+  // Samples are augmented as the network sees them: those with height and width, borders and cuts being zeros, which is
+  // the mean of normalised images. Resized crops are taken of pictures in files or bytes only: not of samples.
+  std::string augment = "none";
   SampleOrder order = SampleOrder::shuffled;
   double clip_norm = 0;  // largest norm of all gradients together; 0: any
   double average = 0;    // decay of the moving average of the weights; 0: none
@@ -119,7 +122,8 @@ struct TrainingResult {
   std::filesystem::path run;  // its directory; empty where nothing is written
 };
 
-// Samples have one input and labels, and are kept in memory. Error{interrupted} when the observer cancels: with `runs`
+// Samples have one input and labels. They are read once, before the first epoch, and kept in memory: what changes from
+// epoch to epoch is `augment`, not what the callback gives. Error{interrupted} when the observer cancels: with `runs`
 // the state is stored and the same call goes on with it. Error{failed} when the loss is not finite.
 TrainingResult train(const Graph& graph, const Samples& samples, const TrainingOptions& options,
                      Observer& observer = unobserved());

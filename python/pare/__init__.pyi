@@ -148,6 +148,7 @@ def prune(
     channels: float | None = ...,
     params: float | None = ...,
     macs: float | None = ...,
+    bytes: float | None = ...,
     empty: bool = ...,
     criterion: Literal['auto', 'obs', 'l1', 'l2', 'gm', 'bn', 'taylor', 'random', 'subset'] = ...,
     scope: Literal['auto', 'uniform', 'global', 'allocate'] = ...,
@@ -168,6 +169,7 @@ def prune(
     samples_used: int = ...,
     no_mirror: bool = ...,
     distill_steps: int = ...,
+    plan: bool = ...,
     max_drop: float | None = ...,
 ) -> results.Pruned: ...
 

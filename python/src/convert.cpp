@@ -115,41 +115,18 @@ class Describer : public OptionVisitor {
  public:
   py::list list;
 
-  void field(const std::string& name, bool& value, const std::string& help) override { add(name, value, help); }
-  void field(const std::string& name, int64_t& value, const std::string& help) override { add(name, value, help); }
-  void field(const std::string& name, double& value, const std::string& help) override { add(name, value, help); }
-  void field(const std::string& name, std::optional<double>& value, const std::string& help) override {
-    add(name, value, help, {}, "float | None");
-  }
-  void field(const std::string& name, std::string& value, const std::string& help, const Choices& choices) override {
-    add(name, value, help, choices);
-  }
-  void field(const std::string& name, std::vector<std::string>& values, const std::string& help,
-             const Choices& choices) override {
-    add(name, values, help, choices, "Sequence[str]");
-  }
-  void field(const std::string& name, std::vector<double>& values, const std::string& help) override {
-    add(name, values, help, {}, "Sequence[float]");
-  }
-  void field(const std::string& name, std::vector<int64_t>& values, const std::string& help) override {
-    add(name, values, help, {}, "Sequence[int]");
-  }
-  void field(const std::string& name, const NamedValue& value, const std::string& help,
-             const Choices& choices) override {
-    add(name, value.get(), help, choices);
-  }
-  void positional(const std::string& name, std::string& value, const std::string& help, bool) override {
-    add(name, value, help);
-  }
-  void positional(const std::string& name, std::vector<std::string>& values, const std::string& help, bool) override {
-    add(name, values, help, {}, "Sequence[str]");
-  }
-
- private:
-  template <typename T>
-  void add(const std::string& name, const T& value, const std::string& help, const Choices& choices = {},
-           const char* type = "") {
-    list.append(py::make_tuple(with(name, '-', '_'), py::cast(value), choices, as_keywords(help), type));
+  void visit(const OptionField& field) override {
+    const auto add = [&](const auto& value, const char* type = "") {
+      list.append(
+          py::make_tuple(with(field.name, '-', '_'), py::cast(value), field.choices, as_keywords(field.help), type));
+    };
+    std::visit(Overloaded{[&](const std::optional<double>* value) { add(*value, "float | None"); },
+                          [&](const std::vector<std::string>* values) { add(*values, "Sequence[str]"); },
+                          [&](const std::vector<double>* values) { add(*values, "Sequence[float]"); },
+                          [&](const std::vector<int64_t>* values) { add(*values, "Sequence[int]"); },
+                          [&](const NamedValue& value) { add(value.get()); },
+                          [&](const auto* value) { add(*value); }},
+               field.value);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "bind.h"
@@ -24,16 +25,15 @@ py::list options_of() {
 
 // What a function of the module takes as keywords, as the library describes it.
 py::list options_of_function(const std::string& name) {
-  if (name == "load" || name == "build") return options_of<ModelOptions>();
-  if (name == "evaluate") return options_of<EvaluateOptions>();
-  if (name == "explain") return options_of<AttributionOptions>();
-  if (name == "verify") return options_of<VerifyOptions>();
-  if (name == "prune") return options_of<PruneOptions>();
-  if (name == "fuse") return options_of<FuseOptions>();
-  if (name == "train") return options_of<TrainingOptions>();
-  if (name == "distill") return options_of<DistillOptions>();
-  if (name == "sparsify") return options_of<SparsifyOptions>();
-  return py::list();
+  static const std::map<std::string, py::list (*)()> functions = {
+      {"load", options_of<ModelOptions>},        {"build", options_of<ModelOptions>},
+      {"evaluate", options_of<EvaluateOptions>}, {"explain", options_of<AttributionOptions>},
+      {"verify", options_of<VerifyOptions>},     {"prune", options_of<PruneOptions>},
+      {"fuse", options_of<FuseOptions>},         {"train", options_of<TrainingOptions>},
+      {"distill", options_of<DistillOptions>},   {"sparsify", options_of<SparsifyOptions>},
+  };
+  const auto found = functions.find(name);
+  return found == functions.end() ? py::list() : found->second();
 }
 
 // Errors are the classes of pare/errors.py.

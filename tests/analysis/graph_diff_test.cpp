@@ -1,5 +1,5 @@
 // What changed between two graphs.
-#include "pare/analysis/graph_diff.h"
+#include "pare/compare.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

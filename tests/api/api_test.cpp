@@ -144,6 +144,30 @@ TEST(Api, TheSameTrainingGivesTheSameBits) {
   for (const auto& [name, tensor] : once.tensors) EXPECT_TRUE(tensor.equal(again.tensor(name))) << name;
 }
 
+// Augmentation works on samples as the network sees them; it is drawn by the seed, so that runs can be repeated.
+TEST(Api, SamplesAreAugmentedAsTheNetworkSeesThem) {
+  const Task task(100);
+  const auto trained = [&](const char* augment, const Samples& samples) {
+    TrainingOptions options = short_training();
+    options.train.augment = augment;
+    return train(small_net(), samples, options).graph.tensors;
+  };
+  const auto differs = [](const TensorMap& a, const TensorMap& b) {
+    return std::any_of(a.begin(), a.end(), [&](const auto& entry) { return !entry.second.equal(b.at(entry.first)); });
+  };
+  const TensorMap plain = trained("none", task.samples());
+  for (const char* augment : {"flip", "crop:2", "cutout:3", "standard"}) {
+    const TensorMap once = trained(augment, task.samples());
+    EXPECT_TRUE(differs(once, plain)) << augment;
+    EXPECT_FALSE(differs(once, trained(augment, task.samples()))) << augment;
+  }
+  // Mirroring leaves alone what is its own mirror image.
+  const at::Tensor symmetric = task.images + task.images.flip({3});
+  const Samples mirrored = samples_of({symmetric}, task.labels);
+  EXPECT_FALSE(differs(trained("flip", mirrored), trained("none", mirrored)));
+  EXPECT_THAT(message_of([&] { trained("resized-crop", task.samples()); }), HasSubstr("`augment`"));
+}
+
 TEST(Api, DistillsAndSparsifies) {
   const Task task(200);
   const Graph teacher = train(small_net(), task.samples(), short_training()).graph;
@@ -199,6 +223,30 @@ TEST(Api, FusesPermutedCopiesWithSamples) {
   EXPECT_THAT(message_of([&] { fuse({net, net}, Samples{}, options); }), HasSubstr("`align`"));
   const FusionResult result = fuse({net, net}, samples_of({task.images.flatten(1)}), options);
   EXPECT_TRUE(verify(net, result.fused).same());
+}
+
+TEST(Api, FusionCanBeWatchedAndStopped) {
+  const Task task(64);
+  const Samples samples = samples_of({task.images.flatten(1)});
+  for (const std::string& method : fusion_methods())
+    for (const auto repair : {FusionRepair::none, FusionRepair::rescale, FusionRepair::regression}) {
+      const FuseOptions options{
+          .method = method, .repair = repair, .inputs = repair == FusionRepair::regression ? 64 : 2000};
+      Counter counter;
+      fuse({small_net(), small_net(2), small_net(3)}, samples, options, counter);
+      const int64_t all = counter.calls;
+      EXPECT_GE(all, 3) << method;
+      for (const int64_t stop : {int64_t{0}, all / 2, all - 1}) {
+        Counter stopped;
+        stopped.stop_at = stop;
+        EXPECT_THAT(message_of([&] {
+                      fuse({small_net(), small_net(2), small_net(3)}, samples, options, stopped);
+                    }),
+                    HasSubstr("stopped"))
+            << method;
+        EXPECT_EQ(stopped.calls, stop) << method;
+      }
+    }
 }
 
 TEST(Api, VerifiesAndDiffs) {

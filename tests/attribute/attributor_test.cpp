@@ -1,5 +1,5 @@
-// Class activation maps and gradients: identities, golden values, and the methods behind one name.
-#include "pare/attribute/attributor.h"
+// Class activation maps and gradients: identities, golden values, and the methods through one interface.
+#include "pare/explain.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "attribute/nets.h"
 #include "pare/attribute/cam.h"
 #include "pare/attribute/gradients.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

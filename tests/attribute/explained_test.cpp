@@ -6,9 +6,9 @@
 #include "attribute/nets.h"
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/attribute/attributor.h"
 #include "pare/attribute/gradients.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
+#include "pare/explain.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

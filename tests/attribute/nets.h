@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "pare/attribute/attributor.h"
 #include "pare/attribute/explained.h"
 #include "pare/attribute/walk.h"
-#include "pare/exec/program.h"
+#include "pare/explain.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -42,7 +42,7 @@ Matrix matrix_of(const Node& node, const Graph& graph, const at::Tensor& x) {
   return m;
 }
 
-// The sum of `terms` vectors of `size`, which lie one behind the other.
+// The sum of `terms` vectors of `size`, which lie one after the other.
 Matrix sum_matrix(size_t size, size_t terms) {
   Matrix m{.w = std::vector<Row>(size, Row(size * terms, 0)), .b = Row(size, 0)};
   for (size_t i = 0; i < size; ++i)
@@ -195,7 +195,7 @@ std::map<std::string, Row> slow_walk(const Walker& w, double start, const SlowRu
       const Row shares = rule(sum_matrix(R.size(), 2), both, R, {});
       give(in, shares.begin());
       give(node->inputs[1], shares.begin() + static_cast<std::ptrdiff_t>(R.size()));
-    } else if (node->op == "Concat") {  // of channels of one image: one behind the other
+    } else if (node->op == "Concat") {  // of channels of one image: one after the other
       give(in, R.begin());
       give(node->inputs[1], R.begin() + x.numel());
     } else {

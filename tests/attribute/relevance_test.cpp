@@ -4,7 +4,7 @@
 #include "attribute/walker.h"
 #include "pare/attribute/excitation.h"
 #include "pare/attribute/gradients.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

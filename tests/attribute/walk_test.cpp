@@ -7,7 +7,7 @@
 #include "attribute/walker.h"
 #include "pare/attribute/excitation.h"
 #include "pare/attribute/gradients.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {
@@ -118,7 +118,7 @@ TEST(Walk, GatesMayBeScaledAndGateAClippedValue) {
   EXPECT_LT(largest(w.lrp("z-plus", swish) - w.lrp("z-plus", y)), 1e-15);
 }
 
-// One that does not stand behind a layer cannot be folded; where it could be, both ways are the same.
+// One that does not follow a layer cannot be folded; where it could be, both ways are the same.
 TEST(Walk, ABatchNormIsALinearLayerOfItsOwn) {
   const Graph graph = plain_net({.bias = true, .batch_norm = true}), folded = explained_graph(graph);
   ASSERT_LT(folded.nodes.size(), graph.nodes.size());

@@ -4,7 +4,7 @@
 
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "pare/calibrate/noise.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/exec/index_range.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

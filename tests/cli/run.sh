@@ -919,7 +919,7 @@ check "reproduce --tables: its record is not the paper's" "$(find chosen -name r
 for option in --json "--seed 5" "--print-config" "--recipe recipe.toml"; do
   # shellcheck disable=SC2086
   exits "launch $option before the command" 2 launch $option -n 1 train --arch lenet-5 --data scenes:scenes -o none.onnx
-  check "launch $option before the command: says where it belongs" "$(head -c 300 stderr)" grep -q -e "${option%% *}: .*behind the command" stderr
+  check "launch $option before the command: says where it belongs" "$(head -c 300 stderr)" grep -q -e "${option%% *}: .*after the command" stderr
   check "launch $option before the command: prints nothing" "$(head -c 300 stdout)" test ! -s stdout
 done
 exits "launch: one rank prints the configuration" 0 launch -q -n 2 train --arch lenet-5 --data scenes:scenes -o none.onnx --print-config --seed 5

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "pare/analysis/cost.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

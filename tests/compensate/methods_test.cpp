@@ -6,8 +6,8 @@
 
 #include "pare/analysis/layers.h"
 #include "pare/compensate/compensate.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
 #include "support/compensated.h"
@@ -112,7 +112,7 @@ TEST(MostSim, WeighsCosineAndBiasBehindABatchNorm) {
   EXPECT_LE((merge.Z - expected).abs().max().item<double>(), 1e-6);
 }
 
-// A removed neuron that is a multiple of a kept one is taken over without loss, whatever its sign behind the batch
+// A removed neuron that is a multiple of a kept one is taken over without loss, whatever its sign after the batch
 // norm.
 TEST(MostSim, TakesOverMultiplesExactly) {
   const at::NoGradGuard no_grad;

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "pare/compensate/compensate.h"
-#include "pare/exec/program.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/run.h"
 #include "support/builder.h"
 #include "support/compensated.h"
 

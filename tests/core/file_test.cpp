@@ -7,7 +7,7 @@
 #include <fstream>
 #include <ostream>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/toml.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {
@@ -16,6 +16,8 @@ at::Tensor augment_images(int64_t count, int64_t channels, int64_t height, int64
   for (int64_t i = 0; i < images.numel(); ++i) images.data_ptr<uint8_t>()[i] = static_cast<uint8_t>(1 + i * 37 % 251);
   return images;
 }
+
+at::Tensor as_numbers(const at::Tensor& bytes) { return bytes.to(at::kFloat); }
 
 // Pixel by pixel, from the meaning of each drawing.
 at::Tensor oracle(
@@ -39,6 +41,7 @@ TEST(Augment, PadsAndCropsAsTheDefinitionSays) {
       return padded[n][c][one.crop.top + y][one.crop.left + x].template item<int>();
     });
     EXPECT_TRUE(at::equal(pad_and_crop(images, pad, drawn), expected)) << pad;
+    EXPECT_TRUE(at::equal(pad_and_crop(as_numbers(images), pad, drawn), as_numbers(expected))) << pad;
   }
 }
 
@@ -50,6 +53,7 @@ TEST(Augment, FlipsAsTheDefinitionSays) {
     return images[n][c][y][one.flip ? 4 - x : x].template item<int>();
   });
   EXPECT_TRUE(at::equal(flip_horizontally(images, drawn), expected));
+  EXPECT_TRUE(at::equal(flip_horizontally(as_numbers(images), drawn), as_numbers(expected)));
   EXPECT_FALSE(at::equal(expected, images));
 }
 
@@ -64,6 +68,7 @@ TEST(Augment, CutsOutAsTheDefinitionSays) {
       return cut ? (c == 0 ? 7 : 9) : images[n][c][y][x].template item<int>();
     });
     EXPECT_TRUE(at::equal(cut_out(images, side, drawn, {7, 9}), expected)) << side;
+    EXPECT_TRUE(at::equal(cut_out(as_numbers(images), side, drawn, {7, 9}), as_numbers(expected))) << side;
   }
   EXPECT_THROW(cut_out(images, 2, std::vector<ImageAugmentation>(10), {7}), Error);
 }
@@ -78,6 +83,7 @@ TEST(Augment, CropsAndScalesEachImageOnItsOwn) {
     const auto crop = images[n].slice(1, box.top, box.top + box.height).slice(2, box.left, box.left + box.width);
     EXPECT_TRUE(at::equal(result[n], resize_bilinear(crop.contiguous(), 9, 8))) << n;
   }
+  EXPECT_THROW(resized_crop(as_numbers(images), drawn), Error);
 }
 
 TEST(Augment, DrawsWithinBoundsAndReachesThem) {
@@ -110,7 +116,7 @@ TEST(Augment, AppliesCropThenFlipThenCut) {
   const auto expected = cut_out(flip_horizontally(pad_and_crop(images, 1, drawn), drawn), 2, drawn, {4});
   EXPECT_TRUE(at::equal(result, expected));
   EXPECT_TRUE(at::equal(images, augment_images(6, 1, 5, 5))) << "the input was written to";
-  EXPECT_THROW(flip_horizontally(at::zeros({6, 1, 5, 5}), drawn), Error);
+  EXPECT_THROW(flip_horizontally(at::zeros({6, 1, 5, 5}, at::kLong), drawn), Error);
 }
 
 TEST(ParseAugment, TakesNamesAndNumbers) {

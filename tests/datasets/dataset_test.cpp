@@ -8,9 +8,9 @@
 
 #include "datasets/bytes.h"
 #include "datasets/samples.h"
-#include "pare/core/error.h"
 #include "pare/data/cifar.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

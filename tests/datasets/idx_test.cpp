@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "datasets/bytes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "datasets/bytes.h"
 #include "datasets/samples.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {
@@ -101,6 +101,23 @@ TEST(Loader, DependsOnTheSeedAloneWhateverTheThreads) {
       Loader loader(data, options);
       for (const auto& epoch : expected) expect_same(epoch_of(loader), epoch);
     }
+}
+
+// Images that are numbers already are augmented like bytes: the same drawings, and zeros where there is no image.
+TEST(Loader, AugmentsNumbersAsBytes) {
+  Dataset bytes = numbered_images(40);
+  bytes.mean = {0};
+  bytes.std = {1.0 / 255};
+  Dataset numbers = bytes;
+  numbers.images = bytes.images.to(at::kFloat);
+  const LoaderOptions options{.batch = 16, .shuffle = true, .seed = 3, .augment = {.flip = true, .pad = 2}};
+  Loader of_bytes(bytes, options), of_numbers(numbers, options);
+  const auto expected = epoch_of(of_bytes), found = epoch_of(of_numbers);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(at::allclose(found[i].images, expected[i].images)) << i;
+  EXPECT_THROW(Loader(numbers, {.augment = {.resized_crop = true}}), Error);
+  numbers.images = numbers.images.slice(2, 0, 1).slice(3, 0, 1).contiguous();
+  EXPECT_THROW(Loader(numbers, {.augment = {.flip = true}}), Error);
 }
 
 TEST(Loader, GoesBackToAStoredPosition) {

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "datasets/bytes.h"
-#include "pare/core/error.h"
 #include "pare/data/csv.h"
 #include "pare/data/dataset.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 #include "support/paths.h"
 
 namespace pare {

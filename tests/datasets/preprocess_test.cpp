@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "bytes.h"
-#include "pare/core/error.h"
 #include "pare/data/dataset.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

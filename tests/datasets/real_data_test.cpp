@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
-#include "pare/core/error.h"
 #include "pare/data/dataset.h"
+#include "pare/error.h"
 #include "support/paths.h"
 
 namespace pare {

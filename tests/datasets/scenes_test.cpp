@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "datasets/bytes.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "datasets/bytes.h"
 #include "datasets/samples.h"
-#include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -5,7 +5,7 @@
 #include "dist/on_ranks.h"
 #include "pare/calibrate/moments.h"
 #include "pare/compensate/compensate.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/fuse/fuse.h"
 #include "pare/prune/subset.h"
 #include "pare/zoo/zoo.h"
@@ -156,7 +156,8 @@ TEST(CalibrationOverRanks, FusionIsThatOfOneRank) {
     on_ranks(2, [&](ProcessGroup& ranks) {
       FuseOptions own = options;
       if (regression) own.inputs = 8;
-      EXPECT_LT(largest_difference(fuse(models, own, own_part(images, ranks), ranks).fused, expected), 1e-8)
+      OneOfRanks observer(ranks);
+      EXPECT_LT(largest_difference(fuse(models, own, own_part(images, ranks), observer).fused, expected), 1e-8)
           << name_of(repair);
     });
   }

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

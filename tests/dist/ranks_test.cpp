@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "dist/on_ranks.h"
-#include "pare/core/error.h"
 #include "pare/dist/gradient_buckets.h"
 #include "pare/dist/process_group.h"
+#include "pare/error.h"
 #include "pare/train/train.h"
 #include "pare/zoo/zoo.h"
 

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
 #include "pare/distill/sensitivity.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

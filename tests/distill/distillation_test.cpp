@@ -8,9 +8,9 @@
 #include <cmath>
 
 #include "attribute/nets.h"
-#include "pare/core/error.h"
 #include "pare/distill/attention.h"
 #include "pare/distill/soft_targets.h"
+#include "pare/error.h"
 #include "pare/train/train.h"
 #include "pare/zoo/zoo.h"
 
@@ -209,7 +209,8 @@ TEST(Distillation, GradientOfTheHeadsWeights) {
   }
 }
 
-// Of every tensor by every method; behind the second layer lies more than the head. Steps are small because of kinks.
+// Of every tensor by every method; after the second layer there is more than the head. Steps are small because of
+// kinks.
 TEST(Distillation, GradientsAreThoseOfDifferences) {
   const Graph student = student_net();
   for (const std::string match : {"at", "at-grad", "ewa", "swa"})

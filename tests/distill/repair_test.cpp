@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/layerwise/sensitivity.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

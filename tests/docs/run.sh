@@ -37,7 +37,7 @@ commands=" $(pare --help | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ 
 data_sets=$(pare data list | awk 'NR > 2 {print $1}' | paste -sd '|')
 declare -A seen
 
-# plain LINE: the command alone. No prompt, launcher, comment, or description behind two spaces; a placeholder that the parser
+# plain LINE: the command alone. No prompt, launcher, comment, or description after two spaces; a placeholder that the parser
 # would refuse has a value, of several words to choose from the first is taken, and dots are left out.
 plain() {
   sed -E 's/^\$ //; s/^(torchrun|mpirun|srun) .* pare /pare /; s/ +# .*//; s/^(pare [a-z]+) +/\1 /; s/   *[^ ].*$//
@@ -46,7 +46,7 @@ plain() {
 
 accepted() { timeout 60 bash -c "$1 --print-config" >stdout 2>stderr </dev/null; }
 
-# parses PAGE LINE [MORE…]: does the parser take it, as it is or with one of these behind it? It does not look at data sets.
+# parses PAGE LINE [MORE…]: does the parser take it, as it is or with one of these after it? It does not look at data sets.
 parses() {
   local page=$1 line more name reason
   line=$(plain "$2")

@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
 #include "pare/core/memory.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -1,9 +1,9 @@
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -7,10 +7,10 @@
 #include <cmath>
 
 #include "datasets/bytes.h"
-#include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/data/places.h"
 #include "pare/data/scenes.h"
+#include "pare/error.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "experiments/reproduce/papers.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "experiments/pixel_removal.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

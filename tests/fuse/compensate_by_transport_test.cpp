@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "pare/exec/program.h"
 #include "pare/fuse/channel_transport.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/run.h"
 #include "pare/transport/exact.h"
 #include "support/builder.h"
 

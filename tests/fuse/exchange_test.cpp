@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/fuse/fuse.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

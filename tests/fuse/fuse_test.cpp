@@ -5,11 +5,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/fuse/average.h"
 #include "pare/fuse/repair.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
 
@@ -38,11 +38,11 @@ Graph permuted_copy(const Graph& graph, uint64_t seed) {
   at::manual_seed(seed);
   const Network network = analyze_network(graph);
   ClassMaps maps;
-  for (const ChannelClass& of : network.classes) {
+  for (const ChannelClass& own : network.classes) {
     std::vector<int64_t> source;
-    const at::Tensor order = of.fixed ? at::arange(of.size) : at::randperm(of.size);
-    for (int64_t i = 0; i < of.size; ++i) source.push_back(order[i].item<int64_t>());
-    maps.push_back(matching_map(source, of.size));
+    const at::Tensor order = own.fixed ? at::arange(own.size) : at::randperm(own.size);
+    for (int64_t i = 0; i < own.size; ++i) source.push_back(order[i].item<int64_t>());
+    maps.push_back(matching_map(source, own.size));
   }
   return carried_network(network, network, maps);
 }
@@ -75,9 +75,9 @@ TEST_P(EveryArchitecture, FindsAPermutedCopyOfItself) {
   const FusionResult result = fuse({net, copy}, {});
   expect_equal(result.fused, net);
   expect_equal(result.aligned[1], net);
-  for (const ClassAlignment& of : result.alignments[1].classes) {
-    EXPECT_NEAR(of.cost, 0, 1e-12) << of.name;
-    EXPECT_NEAR(of.split, 0, 1e-12) << of.name;
+  for (const ClassAlignment& own : result.alignments[1].classes) {
+    EXPECT_NEAR(own.cost, 0, 1e-12) << own.name;
+    EXPECT_NEAR(own.split, 0, 1e-12) << own.name;
   }
 }
 

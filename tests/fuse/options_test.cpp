@@ -4,9 +4,9 @@
 
 #include <functional>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/fuse/fuse.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

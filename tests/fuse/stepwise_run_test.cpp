@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/exec/program.h"
 #include "pare/fuse/average.h"
 #include "pare/fuse/repair.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
 

@@ -39,6 +39,12 @@ echo "ok    installed $(find "$prefix" -type f | wc -l) files"
 headers=$(find "$prefix" -name '*.h' | wc -l)
 [ "$headers" -le 20 ] || fail "$headers headers are installed"
 echo "ok    $headers headers"
+# libtorch's idle dependencies stay out of the program.
+mapped=$(ldd "$prefix/bin/pare" | grep -E 'libopencv_|libavcodec' | grep -vc 'lib/pare/light' || true)
+[ "$mapped" -eq 0 ] || fail "the program maps $mapped libraries of OpenCV and FFmpeg"
+readelf -d "$prefix/bin/pare" | grep -E 'R(UN)?PATH' | grep -E '::|\[:|:\]' && fail "the program looks for libraries where it is started"
+"$prefix/bin/pare" --version >/dev/null || fail "the installed program does not start"
+echo "ok    the program maps $(ldd "$prefix/bin/pare" | wc -l) libraries"
 
 quietly cmake -S "$root/tests/install/consumer" -B "$scratch/consumer" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
 quietly cmake --build "$scratch/consumer" -j1

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/io/byte_source.h"
 #include "pare/io/named_tensors.h"
 #include "support/paths.h"

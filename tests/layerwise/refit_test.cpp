@@ -8,10 +8,10 @@
 #include <functional>
 #include <utility>
 
-#include "pare/exec/program.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {
@@ -129,7 +129,7 @@ TEST(Refit, EveryKindOfLayerIsTheLeastSquaresSolution) {
     // No other weights and bias give a smaller residual on these images: the residual is at right angles to the rows.
     RunOptions run;
     size_t node = 0;
-    std::optional<Layer> layer;
+    std::optional<LinearLayer> layer;
     for (size_t n = 1; n < graph.nodes.size(); ++n)
       if (const auto found = layer_of(graph, n)) layer = found, node = n;
     ASSERT_TRUE(layer) << kind.name;

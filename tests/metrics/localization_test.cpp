@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/metrics/multilabel.h"
 
 namespace pare {

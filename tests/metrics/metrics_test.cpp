@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/metrics/accuracy.h"
 #include "pare/metrics/multilabel.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "onnx/models.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/upgrade.h"
 #include "pare/ops/op.h"
 

@@ -3,10 +3,11 @@
 
 #include "onnx/models.h"
 #include "pare/analysis/channels.h"
-#include "pare/exec/program.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/write.h"
+#include "pare/ops/op.h"
 #include "pare/passes/simplify.h"
+#include "pare/run.h"
 
 namespace pare {
 namespace {

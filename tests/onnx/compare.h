@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare::testing_onnx {
 

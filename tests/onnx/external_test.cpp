@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "onnx/models.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/io/onnx/write.h"

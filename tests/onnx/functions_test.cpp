@@ -4,7 +4,7 @@
 #include <onnx/checker.h>
 
 #include "onnx/models.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/write.h"
 #include "pare/passes/simplify.h"

@@ -5,7 +5,7 @@
 #include <onnx/checker.h>
 
 #include "onnx/models.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/write.h"
 
 namespace pare {

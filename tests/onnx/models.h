@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/io/onnx/read.h"
 
 namespace pare::testing_onnx {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "onnx/models.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/write.h"
 
 namespace pare {

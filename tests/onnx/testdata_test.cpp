@@ -9,7 +9,7 @@
 
 #include "onnx/compare.h"
 #include "onnx/models.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/io/onnx/write.h"

@@ -59,7 +59,7 @@ TEST(Pooling, MatchesTheDefinitionForEveryPadding) {
 }
 
 TEST(Pooling, CeilModeTakesNoWindowThatStartsInThePadding) {
-  // 4 entries, window 1, stride 3, one entry of padding at the end: a third window would start behind the input.
+  // 4 entries, window 1, stride 3, one entry of padding at the end: a third window would start beyond the input.
   const Attributes attributes{
       {"kernel_shape", Ints{1}}, {"strides", Ints{3}}, {"pads", Ints{0, 2}}, {"ceil_mode", integer(1)}};
   EXPECT_EQ(run("MaxPool", {distinct({1, 1, 4})}, attributes)[0].size(2), 2);

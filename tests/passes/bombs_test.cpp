@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/error.h"
 #include "pare/core/memory.h"
+#include "pare/error.h"
 #include "pare/passes/simplify.h"
 #include "support/builder.h"
 

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/exec/program.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/exec/program.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

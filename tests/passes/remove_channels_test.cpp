@@ -6,9 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 #include "pare/passes/simplify.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
 

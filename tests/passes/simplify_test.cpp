@@ -3,10 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/exec/program.h"
 #include "pare/ops/onednn.h"
+#include "pare/ops/op.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/for_inference.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/passes/remove_channels.h"
 #include "pare/prune/criteria.h"
 #include "pare/zoo/zoo.h"

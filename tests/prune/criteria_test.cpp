@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/prune/filters.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/fuse/fuse.h"
+#include "pare/run.h"
 #include "random/outputs.h"
 #include "random/random_graph.h"
 #include "random/random_order.h"

@@ -2,7 +2,7 @@
 // What a seed makes is the same everywhere.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -13,14 +13,14 @@
 #include <cstdlib>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/error.h"
 #include "pare/data/random.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/io/npy.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/write.h"
 #include "pare/passes/remove_channels.h"
 #include "pare/passes/simplify.h"
+#include "pare/run.h"
 
 namespace pare {
 namespace {

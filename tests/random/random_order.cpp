@@ -68,8 +68,8 @@ std::vector<int64_t> sources(const ExchangeMap& exchange, const Slot& slot, cons
     const auto found = order.find(id);
     if (found == order.end()) continue;
     const auto to = listed(id);
-    const auto of = listed(found->second);
-    for (size_t k = 0; k < to.size(); ++k) from[static_cast<size_t>(to[k].second)] = of.at(k).second;
+    const auto places = listed(found->second);
+    for (size_t k = 0; k < to.size(); ++k) from[static_cast<size_t>(to[k].second)] = places.at(k).second;
   }
   return from;
 }

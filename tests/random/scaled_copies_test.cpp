@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "random/random_graph.h"
 #include "support/compensated.h"
 
@@ -110,8 +110,9 @@ TEST_F(ScaledCopiesTest, MergeExactlyOrAreRefused) {
     }
   }
   std::cout << count << " graphs, " << factors_ << " factors\n";
-  for (const auto& [name, of] : counts_)
-    std::cout << name << ": " << of.merged << " merged in " << of.graphs << " graphs, " << of.refused << " refused\n";
+  for (const auto& [name, tally] : counts_)
+    std::cout << name << ": " << tally.merged << " merged in " << tally.graphs << " graphs, " << tally.refused
+              << " refused\n";
   if (std::getenv("PARE_VERBOSE") != nullptr)
     for (const auto& [reason, times] : reasons_) std::cout << times << "  " << reason << "\n";
   // A plain removal is mostly far from it; merging mostly happens.

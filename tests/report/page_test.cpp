@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/report/html.h"
 #include "pare/report/line_plot.h"
 #include "pare/report/models.h"

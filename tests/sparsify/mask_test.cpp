@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/gradual.h"

@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "pare/sparsify/mask.h"
 
 namespace pare {

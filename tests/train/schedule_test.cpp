@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
 

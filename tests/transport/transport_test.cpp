@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/transport/assignment.h"
 #include "pare/transport/barycentre.h"
 #include "pare/transport/exact.h"

@@ -5,7 +5,7 @@
 namespace pare {
 namespace {
 
-// A run behind another one's is slow here, whoever's it is.
+// A run right after another one's is slow here, whoever's it is.
 TEST(Benchmark, WhatRanBeforeIsNotInTheTimes) {
   int last = -1;
   const auto run_of = [&](int which, double seconds) {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
 #include "support/paths.h"

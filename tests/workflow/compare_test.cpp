@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "support/builder.h"
 
 namespace pare {

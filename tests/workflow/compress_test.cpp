@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "pare/workflow/compress_memory.h"
 #include "pare/workflow/held_out.h"
 #include "pare/workflow/latency_table.h"

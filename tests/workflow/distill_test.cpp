@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "pare/workflow/prune.h"
 #include "pare/workflow/sparsify.h"
 #include "pare/zoo/zoo.h"

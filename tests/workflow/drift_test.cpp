@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/attribute/attributor.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
+#include "pare/explain.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

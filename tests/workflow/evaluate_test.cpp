@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

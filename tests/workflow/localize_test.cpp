@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/explain.h"
 #include "pare/zoo/zoo.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/train/train.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/model.h"

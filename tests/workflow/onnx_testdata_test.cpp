@@ -6,10 +6,11 @@
 #include <map>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
+#include "pare/ops/op.h"
 #include "pare/passes/simplify.h"
+#include "pare/run.h"
 #include "pare/workflow/compare.h"
 
 namespace pare {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/model.h"
 #include "pare/workflow/prune.h"
 #include "support/paths.h"

@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

@@ -12,7 +12,7 @@
 #include <filesystem>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {
@@ -143,7 +143,7 @@ TEST(Sparsify, AMethodThatRemovedLessThanAskedSaysSo) {
                        [&](const std::string& note) { return note.find(what) != std::string::npos; });
   };
   SparsifyOptions all = by("magnitude", 0.99999);
-  EXPECT_TRUE(says(all, "was asked for"));  // one weight a layer stays
+  EXPECT_TRUE(says(all, "was asked for"));  // one weight per layer stays
   EXPECT_FALSE(says(by("magnitude", 0.5), "was asked for"));
   SparsifyOptions still = by("l0");
   still.gates_by = GatesBy::weights;

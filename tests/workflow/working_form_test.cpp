@@ -8,7 +8,7 @@
 
 #include "datasets/bytes.h"
 #include "pare/compensate/compensate.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 #include "pare/workflow/compare.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/fuse.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {

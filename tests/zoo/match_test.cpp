@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

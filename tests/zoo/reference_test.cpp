@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "pare/exec/program.h"
 #include "pare/io/npy.h"
+#include "pare/run.h"
 #include "pare/zoo/match.h"
 #include "pare/zoo/zoo.h"
 

@@ -10,6 +10,7 @@
 #include "pare/analysis/expression_moves.h"
 #include "pare/analysis/expression_state.h"
 #include "pare/analysis/layers.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -17,24 +18,13 @@ namespace {
 
 using Kind = ExpressionKind;
 
-bool is_one_of(const std::string& op, std::span<const char* const> names) {
-  return std::find(names.begin(), names.end(), op) != names.end();
-}
-
-// The axis of a weight along which a layer's rows stand, and the group of its convolution that a row belongs to.
-struct RowAxis {
-  size_t input = 1;
-  int64_t axis = 0;
-  int64_t parts = 1;  // of a ConvTranspose: the other axis holds the inputs of all groups
-};
-
-RowAxis row_axis(const Graph& graph, const Node& node) {
-  if (node.op == "ConvTranspose") return {.axis = 1, .parts = node.integer("group", 1)};
-  if (node.op == "Gemm") return {.axis = node.integer("transB", 0) != 0 ? 0 : 1};
-  if (node.op == "Gather") return {.input = 0, .axis = 1};
-  if (node.op != "MatMul") return {};
-  if (graph.is_constant(node.inputs[0])) return {.input = 0};
-  return {.axis = graph.tensor(node.inputs[1]).dim() - 1};
+// How a node that makes channels of a weight does so: a linear layer, or one that looks rows up (Gather).
+LinearLayer maker_of(const Graph& graph, size_t n) {
+  const Node& node = graph.nodes[n];
+  for (const size_t weight : {size_t{0}, size_t{1}})
+    if (node.has_input(weight) && graph.is_constant(node.inputs[weight]))
+      if (auto layer = linear_layer(node, weight, graph.tensor(node.inputs[weight]).dim())) return *layer;
+  return {.weight = 0, .out_axis = 1, .in_axis = 0, .value_axis = -1, .takes_bias = false};
 }
 
 class Propagation : private ExpressionState {
@@ -82,16 +72,16 @@ class Propagation : private ExpressionState {
     const Node& node = graph.nodes[n];
     const Shape& dims = type(node.outputs[0])->dims;
     const auto rank = static_cast<int64_t>(dims.size());
-    const bool left = node.op == "MatMul" && graph.is_constant(node.inputs[0]);
-    const int64_t axis = node.op == "MatMul" || node.op == "Gather" ? rank - (left ? 2 : 1) : 1;
+    const LinearLayer layer = maker_of(graph, n);
+    const int64_t axis = (layer.value_axis + rank) % rank;
     const int64_t count = dims[static_cast<size_t>(axis)];
-    const auto bias = biases(node, count);
+    const auto bias = biases(layer, node, count);
     if (!bias) return {};
-    const int64_t groups = node.op == "Conv" || node.op == "ConvTranspose" ? node.integer("group", 1) : 1;
+    const int64_t groups = layer.groups;
     Ids made_ids = at::empty({count}, at::kLong);
     for (int64_t o = 0; o < count; ++o) {
       const int64_t part = o / (count / groups);
-      const int64_t place = node.op == "ConvTranspose" ? o % (count / groups) : o;
+      const int64_t place = layer.transposed ? o % (count / groups) : o;
       made_ids.data_ptr<int64_t>()[o] =
           add({.kind = Kind::row, .node = n, .shift = (*bias)[static_cast<size_t>(o)], .place = place, .part = part});
     }
@@ -101,29 +91,28 @@ class Propagation : private ExpressionState {
   }
 
   // One number per output; nothing where the bias is computed or no vector.
-  std::optional<std::vector<double>> biases(const Node& node, int64_t count) const {
+  std::optional<std::vector<double>> biases(const LinearLayer& layer, const Node& node, int64_t count) const {
     std::vector<double> bias(static_cast<size_t>(count), 0);
-    if (node.op == "MatMul" || node.op == "Gather" || !node.has_input(2)) return bias;
+    if (!layer.takes_bias || !node.has_input(2)) return bias;
     if (!graph.is_constant(node.inputs[2])) return {};
     const at::Tensor b = graph.tensor(node.inputs[2]).to(at::kDouble).contiguous();
     if (b.numel() != 1 && (b.numel() != count || b.size(-1) != count)) return {};
-    const double beta = node.op == "Gemm" ? node.real("beta", 1) : 1;
     for (int64_t o = 0; o < count; ++o)
-      bias[static_cast<size_t>(o)] = beta * b.data_ptr<double>()[b.numel() == 1 ? 0 : o];
+      bias[static_cast<size_t>(o)] = layer.beta * b.data_ptr<double>()[b.numel() == 1 ? 0 : o];
     return bias;
   }
 
   // --- what passes channels on
 
   std::vector<Ids> passed(size_t n) {
-    static constexpr const char* kArithmetic[] = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Sum", "Mean"};
     const Node& node = graph.nodes[n];
-    if (!node.domain.empty() || node.inputs.empty() || find_op(node) == nullptr) return {};
-    if (is_one_of(node.op, kArithmetic)) return combined(*this, n);
+    const OpKind kind = kind_of(node);
+    if (!node.domain.empty() || node.inputs.empty()) return {};
+    if (kind == OpKind::sum || kind == OpKind::product || kind == OpKind::choice) return combined(*this, n);
     if (node.op == "PRelu" && graph.is_constant(node.inputs[1])) return combined(*this, n);
     if (node.op == "Neg") return {mapped(ids(node.inputs[0]), [&](ExpressionId x) { return affine(n, x, -1, 0); })};
     if (node.op == "BatchNormalization") return normalized(n);
-    if (node.op == "Concat") return {joined(n)};
+    if (kind == OpKind::join) return {joined(n)};
     if (moves_data(node)) return moved(n);
     if (const auto law = elementwise_law(graph, node)) return {applied(n, ids(node.inputs[0]), *law, true)};
     if (is_depthwise(n)) return filtered(n);
@@ -149,15 +138,15 @@ class Propagation : private ExpressionState {
 
   bool is_depthwise(size_t n) const {
     const Node& node = graph.nodes[n];
-    return (node.op == "Conv" || node.op == "ConvTranspose") && !layers_.contains(n) &&
-           graph.is_constant(node.inputs[1]);
+    return kind_of(node) == OpKind::linear && !layers_.contains(n) && graph.is_constant(node.inputs[1]) &&
+           maker_of(graph, n).is_convolution();
   }
 
   std::vector<Ids> filtered(size_t n) {
     const Node& node = graph.nodes[n];
     const int64_t count = type(node.outputs[0])->dims[1];
     const auto list = along_channels(node.inputs[0]);
-    const auto bias = biases(node, count);
+    const auto bias = biases(maker_of(graph, n), node, count);
     if (!list || !bias) return {};
     const int64_t multiplier = count / static_cast<int64_t>(list->size());
     std::vector<ExpressionId> out;
@@ -247,21 +236,21 @@ ChannelExpressions channel_expressions(const Graph& graph, const ChannelMap& map
 
 at::Tensor weight_rows(const Graph& graph, const Expression& expression, const std::vector<int64_t>& places) {
   const Node& node = graph.nodes[expression.node];
-  RowAxis rows = row_axis(graph, node);
-  if (expression.kind == ExpressionKind::depthwise) rows = {};
-  at::Tensor weight = graph.tensor(node.inputs[rows.input]);
-  if (rows.parts > 1) {
-    const int64_t width = weight.size(0) / rows.parts;
-    weight = weight.narrow(0, expression.part * width, width);
+  const LinearLayer layer = maker_of(graph, expression.node);
+  at::Tensor weight = graph.tensor(node.inputs[layer.weight]);
+  if (expression.kind != ExpressionKind::depthwise) {
+    if (layer.transposed && layer.groups > 1) {  // the other axis holds the inputs of all groups
+      const int64_t width = weight.size(0) / layer.groups;
+      weight = weight.narrow(0, expression.part * width, width);
+    }
+    weight = weight.movedim(layer.out_axis, 0);
   }
-  weight = weight.movedim(rows.axis, 0);
   bool all = static_cast<int64_t>(places.size()) == weight.size(0);  // as they are stored: no copy
   for (size_t i = 0; all && i < places.size(); ++i) all = places[i] == static_cast<int64_t>(i);
   if (!all) weight = weight.index_select(0, at::tensor(places, at::kLong));
   weight =
       weight.to(at::promote_types(weight.scalar_type(), at::kFloat)).reshape({static_cast<int64_t>(places.size()), -1});
-  const double alpha = node.op == "Gemm" ? node.real("alpha", 1) : 1;
-  return alpha == 1 ? weight : weight * alpha;
+  return layer.alpha == 1 ? weight : weight * layer.alpha;
 }
 
 }  // namespace pare

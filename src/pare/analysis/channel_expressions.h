@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -37,15 +38,6 @@ enum class ExpressionKind {
   product,
   extremum,  // Max, Min
   at,        // the entries of x at one pattern of positions
-};
-
-// What passes a function f of a channel x, S > 0 unless it is linear:
-enum class Law {
-  average,      // f(S x + B) = S f(x) + B, linear
-  linear,       // f(S x) = S f(x) for any S
-  order,        // f(S x + B) = S f(x) + B for S > 0
-  homogeneous,  // f(S x) = S f(x) for S > 0
-  rigid,        // nothing but x itself
 };
 
 struct Expression {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "pare/analysis/layer_norms.h"
-#include "pare/core/error.h"
 #include "pare/core/memory.h"
+#include "pare/error.h"
 
 namespace pare {
 

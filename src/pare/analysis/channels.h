@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/ops/labels.h"
 
 namespace pare {

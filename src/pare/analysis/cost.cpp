@@ -4,14 +4,14 @@
 
 #include <set>
 
+#include "pare/ops/op.h"
+
 namespace pare {
 
 namespace {
 
 // Floating-point scalars (a clip bound, a scale) are constants of the computation, not parameters.
 bool is_parameter(const at::Tensor& tensor) { return tensor.is_floating_point() && tensor.dim() > 0; }
-
-bool is_statistic(const Node& node, size_t input) { return node.op == "BatchNormalization" && input >= 3; }
 
 Cost node_cost(const Node& node, const OpDef& op, const Shapes& shapes, bool& complete) {
   std::vector<TensorType> inputs(node.inputs.size());
@@ -42,7 +42,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
       const auto found = graph.tensors.find(node.inputs[i]);
       if (found == graph.tensors.end() || !is_parameter(found->second) || !counted.insert(found->first).second)
         continue;
-      if (is_statistic(node, i))
+      if (traits_of(node).statistics.contains(i))
         total.statistics += found->second.numel();
       else
         row.parameters += found->second.numel();

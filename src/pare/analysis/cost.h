@@ -2,7 +2,7 @@
 #pragma once
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/inspect.h"  // IWYU pragma: export
 
 namespace pare {

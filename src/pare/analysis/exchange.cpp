@@ -6,9 +6,13 @@
 #include <set>
 #include <tuple>
 
+#include "pare/ops/op.h"
+
 namespace pare {
 
 namespace {
+
+bool picks(OpKind kind) { return kind == OpKind::selection || kind == OpKind::padding; }
 
 class ExchangeAnalysis {
  public:
@@ -67,9 +71,8 @@ class ExchangeAnalysis {
   // Of a channel that lies in a value several times, each time another function of it, a node may pick the first of one
   // and the second of another.
   void fix_picked_copies() {
-    static const std::set<std::string> picking = {"Slice", "Gather", "Split", "Pad"};
     for (const Node& node : graph_.nodes) {
-      if (!picking.contains(node.op) || node.inputs.empty()) continue;
+      if (!picks(kind_of(node)) || node.inputs.empty()) continue;
       for (const auto& [id, times] : count_in(node.inputs[0]))
         if (times > 1 && moves(sets().find(id)))
           result_.rules[sets().find(id)].fixed = fmt::format("{} picks from several of it", describe(node));

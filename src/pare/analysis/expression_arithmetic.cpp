@@ -6,6 +6,8 @@
 
 #include "pare/analysis/expression_state.h"
 
+#include "pare/ops/op.h"
+
 namespace pare {
 
 namespace {
@@ -47,7 +49,7 @@ class Arithmetic {
     if (op == "Add" || op == "Sum") return sum(x);
     if (op == "Mean") return state_.affine(n_, sum(x), 1 / static_cast<double>(x.size()), 0);
     if (op == "Sub") return sum({x[0], negative(x[1])});
-    if (op == "Max" || op == "Min") return state_.add({.kind = Kind::extremum, .node = n_, .operands = x});
+    if (kind_of(node_) == OpKind::choice) return state_.add({.kind = Kind::extremum, .node = n_, .operands = x});
     if (op == "PRelu")
       return state_.add(
           {.kind = Kind::function, .node = n_, .operands = x, .law = Law::homogeneous, .elementwise = true});

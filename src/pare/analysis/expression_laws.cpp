@@ -3,51 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
+
+#include "pare/ops/op.h"
 
 namespace pare {
 
 namespace {
-
-struct NamedLaw {
-  const char* op;
-  Law law;
-};
-
-constexpr std::array kElementwise = {
-    NamedLaw{"Relu", Law::homogeneous},  NamedLaw{"LeakyRelu", Law::homogeneous},
-    NamedLaw{"PRelu", Law::homogeneous}, NamedLaw{"Abs", Law::homogeneous},
-    NamedLaw{"Identity", Law::average},  NamedLaw{"Dropout", Law::average},
-    NamedLaw{"Elu", Law::rigid},         NamedLaw{"Selu", Law::rigid},
-    NamedLaw{"Celu", Law::rigid},        NamedLaw{"Gelu", Law::rigid},
-    NamedLaw{"Sigmoid", Law::rigid},     NamedLaw{"HardSigmoid", Law::rigid},
-    NamedLaw{"HardSwish", Law::rigid},   NamedLaw{"Mish", Law::rigid},
-    NamedLaw{"Tanh", Law::rigid},        NamedLaw{"Softplus", Law::rigid},
-    NamedLaw{"Softsign", Law::rigid},    NamedLaw{"ThresholdedRelu", Law::rigid},
-    NamedLaw{"Clip", Law::rigid},        NamedLaw{"Erf", Law::rigid},
-    NamedLaw{"Exp", Law::rigid},         NamedLaw{"Sqrt", Law::rigid},
-    NamedLaw{"Sin", Law::rigid},         NamedLaw{"Cos", Law::rigid},
-    NamedLaw{"Shrink", Law::rigid},      NamedLaw{"Log", Law::rigid},
-};
-
-constexpr std::array kWindows = {NamedLaw{"MaxPool", Law::order},
-                                 NamedLaw{"GlobalMaxPool", Law::order},
-                                 NamedLaw{"GlobalAveragePool", Law::average},
-                                 NamedLaw{"LpPool", Law::homogeneous},
-                                 NamedLaw{"GlobalLpPool", Law::homogeneous},
-                                 NamedLaw{"ReduceMean", Law::average},
-                                 NamedLaw{"ReduceSum", Law::linear},
-                                 NamedLaw{"ReduceMax", Law::order},
-                                 NamedLaw{"ReduceMin", Law::order},
-                                 NamedLaw{"ReduceL1", Law::homogeneous},
-                                 NamedLaw{"ReduceL2", Law::homogeneous},
-                                 NamedLaw{"InstanceNormalization", Law::rigid}};
-
-std::optional<Law> find_law(std::span<const NamedLaw> laws, const Node& node) {
-  if (!node.domain.empty()) return {};
-  const auto found = std::find_if(laws.begin(), laws.end(), [&](const NamedLaw& law) { return node.op == law.op; });
-  return found == laws.end() ? std::nullopt : std::optional(found->law);
-}
 
 bool any_pads(const Node& node) {
   const auto pads = node.integers("pads");
@@ -77,7 +38,8 @@ std::optional<Law> pad_law(const Graph& graph, const Node& node) {
 
 bool pads_with_zeros(const Node& node) {
   // A transposed convolution leaves out terms at the border, and between its strides.
-  return any_pads(node) || node.op == "ConvTranspose";
+  const auto layer = linear_layer(node, 1, 3);
+  return any_pads(node) || (layer && layer->transposed);
 }
 
 std::optional<Law> elementwise_law(const Graph& graph, const Node& node) {
@@ -87,16 +49,18 @@ std::optional<Law> elementwise_law(const Graph& graph, const Node& node) {
     if (!low || !high) return {};
     if (*low == 0 && !node.has_input(2)) return Law::homogeneous;
   }
-  return find_law(kElementwise, node);
+  const OpTraits& traits = traits_of(node);
+  return is_elementwise(traits.kind) ? traits.law : std::nullopt;
 }
 
 std::optional<Law> window_law(const Graph& graph, const Node& node) {
-  if (node.domain.empty() && node.op == "AveragePool") return average_pool_law(node);
-  if (node.domain.empty() && node.op == "Pad") return pad_law(graph, node);
-  if (node.domain.empty() && node.op == "Resize")
+  const OpTraits& traits = traits_of(node);
+  if (traits.kind == OpKind::average && !traits.law) return average_pool_law(node);
+  if (traits.kind == OpKind::padding) return pad_law(graph, node);
+  if (traits.kind == OpKind::interpolation)
     return node.text("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" ? Law::linear
                                                                                              : Law::average;
-  return find_law(kWindows, node);
+  return is_elementwise(traits.kind) ? std::nullopt : traits.law;
 }
 
 }  // namespace pare

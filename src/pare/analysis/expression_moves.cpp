@@ -47,9 +47,8 @@ MovedPlaces placed(const at::Tensor& places, const at::Tensor& positions, const 
 }  // namespace
 
 bool moves_data(const Node& node) {
-  static constexpr std::array kMoves = {"Reshape", "Flatten", "Squeeze",      "Unsqueeze",    "Transpose", "Expand",
-                                        "Tile",    "Split",   "DepthToSpace", "SpaceToDepth", "Slice",     "Gather"};
-  return std::find(kMoves.begin(), kMoves.end(), node.op) != kMoves.end();
+  const OpKind kind = kind_of(node);
+  return moves_elements(kind) && kind != OpKind::join && kind != OpKind::padding;
 }
 
 std::vector<MovedPlaces> move_places(const Node& node, std::vector<at::Tensor> others, const at::Tensor& ids,

@@ -10,7 +10,7 @@
 #include <map>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/ops/op.h"
 
 namespace pare {

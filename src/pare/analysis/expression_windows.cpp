@@ -5,6 +5,8 @@
 
 #include "pare/analysis/expression_state.h"
 
+#include "pare/ops/op.h"
+
 namespace pare {
 
 namespace {
@@ -18,14 +20,16 @@ class Windows {
   std::vector<Ids> run(Law law) {
     const Ids x = state_.ids(node_.inputs[0]);
     if (node_.op.starts_with("Reduce")) return reduced(law, x);
-    if (node_.op == "Pad" && along_padding(x)) return padded(x);
+    const OpKind kind = kind_of(node_);
+    const bool pads = kind == OpKind::padding;
+    if (pads && along_padding(x)) return padded(x);
     const Shape &in = state_.type(node_.inputs[0])->dims, &out = state_.type(node_.outputs[0])->dims;
     for (size_t a = 0; a < in.size(); ++a) {
-      const bool changes = node_.op == "Resize" || node_.op == "Pad" ? in[a] != out[a] : a != 1;
+      const bool changes = pads || kind == OpKind::interpolation ? in[a] != out[a] : a != 1;
       if (changes && x.size(static_cast<int64_t>(a)) > 1) return {};
     }
     const Ids result = state_.applied(n_, x, law, false);
-    return node_.op == "InstanceNormalization" ? scaled(result) : std::vector<Ids>{result};
+    return kind == OpKind::normalization ? scaled(result) : std::vector<Ids>{result};
   }
 
   std::vector<Ids> product() {

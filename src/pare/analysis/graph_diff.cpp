@@ -1,4 +1,4 @@
-#include "pare/analysis/graph_diff.h"
+#include "pare/compare.h"
 
 #include <ATen/ATen.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -7,33 +7,19 @@
 
 namespace pare {
 
-std::optional<Layer> layer_of(const Graph& graph, size_t index) {
+std::optional<LinearLayer> scaled_layer_of(const Graph& graph, size_t index) {
   const Node& node = graph.nodes[index];
-  if (!node.domain.empty() || node.inputs.size() < 2 || !graph.is_constant(node.inputs[1]) ||
-      graph.is_constant(node.inputs[0]))
-    return {};
+  if (node.inputs.size() < 2 || !graph.is_constant(node.inputs[1]) || graph.is_constant(node.inputs[0])) return {};
   const int64_t rank = graph.tensor(node.inputs[1]).dim();
-  Layer layer{.node = index};
-  if (node.op == "Conv" && rank >= 3) {
-    layer.groups = node.integer("group", 1);
-    return layer;
-  }
-  if (node.op == "ConvTranspose" && rank >= 3) {
-    layer.groups = node.integer("group", 1);
-    layer.transposed = true;
-    std::swap(layer.out_axis, layer.in_axis);
-    return layer;
-  }
-  layer.value_axis = -1;
-  if (node.op == "Gemm" && node.integer("transA", 0) == 0 && node.real("alpha", 1) == 1 && node.real("beta", 1) == 1) {
-    if (node.integer("transB", 0) == 0) std::swap(layer.out_axis, layer.in_axis);
-    return layer;
-  }
-  if (node.op == "MatMul" && rank == 2) {
-    std::swap(layer.out_axis, layer.in_axis);
-    return layer;
-  }
-  return {};
+  auto layer = linear_layer(node, 1, rank);
+  if (!layer || (!layer->is_convolution() && rank != 2)) return {};
+  layer->node = index;
+  return layer;
+}
+
+std::optional<LinearLayer> layer_of(const Graph& graph, size_t index) {
+  const auto layer = scaled_layer_of(graph, index);
+  return layer && layer->alpha == 1 && layer->beta == 1 ? layer : std::nullopt;
 }
 
 std::optional<size_t> only_reader(const Graph& graph, const Usage& usage, size_t node) {
@@ -101,18 +87,16 @@ void insert_add(Graph& graph, size_t index, const at::Tensor& vector) {
 
 }  // namespace
 
-void add_offset(Graph& graph, const Layer& layer, const at::Tensor& unscaled) {
+void add_offset(Graph& graph, const LinearLayer& layer, const at::Tensor& unscaled) {
   const Node& node = graph.nodes[layer.node];
   const at::ScalarType dtype = graph.tensor(node.inputs[1]).scalar_type();
-  const double alpha = node.op == "Gemm" ? node.real("alpha", 1) : 1,
-               beta = node.op == "Gemm" ? node.real("beta", 1) : 1;
-  const at::Tensor offset = unscaled * alpha;
+  const at::Tensor offset = unscaled * layer.alpha;
   const auto moved = [&](size_t n, size_t input, double scale) {
     const at::Tensor old = graph.tensor(graph.nodes[n].inputs[input]);
     replace_constant(graph, n, input, (old.to(at::kDouble) + scale * offset.reshape_as(old)).to(old.scalar_type()));
   };
-  const bool matmul = node.op == "MatMul";
-  if (!matmul && node.has_input(2) && graph.is_constant(node.inputs[2]) && beta != 0 &&
+  const double beta = layer.beta;
+  if (layer.takes_bias && node.has_input(2) && graph.is_constant(node.inputs[2]) && beta != 0 &&
       graph.tensor(node.inputs[2]).numel() == offset.numel())
     return moved(layer.node, 2, 1 / beta);
   const auto reader = only_reader(graph, usage_of(graph), layer.node);
@@ -120,7 +104,7 @@ void add_offset(Graph& graph, const Layer& layer, const at::Tensor& unscaled) {
   if (reader)
     if (const auto input = added_vector(graph, graph.nodes[*reader], offset.numel()); input && layer.value_axis == -1)
       return moved(*reader, *input, 1);
-  if (matmul || node.has_input(2) || beta == 0) return insert_add(graph, layer.node, offset.to(dtype));
+  if (!layer.takes_bias || node.has_input(2) || beta == 0) return insert_add(graph, layer.node, offset.to(dtype));
   replace_constant(graph, layer.node, 2, (offset / beta).to(dtype));
 }
 

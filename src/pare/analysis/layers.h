@@ -1,4 +1,5 @@
-// Linear layers: nodes that multiply their input by a constant weight, seen alike whatever operator they are.
+// Linear layers (LinearLayer of ops/traits.h) of a graph: nodes that multiply their input by a constant weight, seen
+// alike whatever operator they are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,20 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
-// A Conv, ConvTranspose, Gemm or MatMul whose second operand is a constant.
-struct Layer {
-  size_t node = 0;
-  int64_t groups = 1;
-  int64_t out_axis = 0;     // of the weight: makes channels
-  int64_t in_axis = 1;      // of the weight: sums over channels
-  int64_t value_axis = 1;   // of the layer's input and output: 1, or −1 for matrix products
-  bool transposed = false;  // ConvTranspose
-};
-std::optional<Layer> layer_of(const Graph& graph, size_t node);
+// A node that multiplies a computed value by a constant, its second input: matrices and kernels, no stacks of matrices.
+std::optional<LinearLayer> scaled_layer_of(const Graph& graph, size_t node);
+// The same, and α = β = 1.
+std::optional<LinearLayer> layer_of(const Graph& graph, size_t node);
 
 // The only node that reads the first output of `node`, unless that output is read elsewhere too or is a graph output.
 std::optional<size_t> only_reader(const Graph& graph, const Usage& usage, size_t node);
@@ -39,6 +35,6 @@ void replace_constant(Graph& graph, size_t node, size_t input, const at::Tensor&
 // Adds `offset` [out channels] to what the layer's product gives: to its bias, or else to the running mean of the batch
 // norm that alone reads it, or else to the constant that is alone added to it, or else to a new bias (MatMul: a new
 // Add).
-void add_offset(Graph& graph, const Layer& layer, const at::Tensor& offset);
+void add_offset(Graph& graph, const LinearLayer& layer, const at::Tensor& offset);
 
 }  // namespace pare

@@ -3,29 +3,16 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
+
+#include "pare/ops/op.h"
 
 namespace pare {
 
 namespace {
 
-// The inputs of the operator that are learned.
-std::vector<size_t> learned_inputs(const Node& node) {
-  static const std::map<std::string, std::vector<size_t>> learned = {
-      {"Conv", {1, 2}},   {"ConvTranspose", {1, 2}},      {"Gemm", {0, 1, 2}},
-      {"MatMul", {0, 1}}, {"BatchNormalization", {1, 2}}, {"InstanceNormalization", {1, 2}},
-      {"PRelu", {1}},     {"LayerNormalization", {1, 2}}, {"GroupNormalization", {1, 2}},
-      {"Gather", {0}}};
-  const auto found = learned.find(node.op);
-  return node.domain.empty() && found != learned.end() ? found->second : std::vector<size_t>{};
-}
-
 // Makes scores or sizes of features: a product of two computed values, say.
-bool ends_features(const Node& node) {
-  static const std::set<std::string> operators = {"MatMul", "Softmax", "LogSoftmax", "Shape", "Size"};
-  return operators.contains(node.op);
-}
+bool ends_features(OpKind kind) { return kind == OpKind::linear || kind == OpKind::softmax || kind == OpKind::extents; }
 
 constexpr double kMaskedOut = 1e4;  // a magnitude that no parameter has, and every additive mask
 
@@ -57,8 +44,9 @@ class Parameters {
 
   void visit(const Node& node) {
     bool is_layer = false;
-    for (const size_t i : learned_inputs(node))
-      if (is_floating_constant(node, i)) {
+    const OpTraits& traits = traits_of(node);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (traits.learned.contains(i) && is_floating_constant(node, i)) {
         is_layer = true;
         if (at::isfinite(graph_.tensor(node.inputs[i])).all().item<bool>()) names_.insert(node.inputs[i]);
       }
@@ -68,7 +56,7 @@ class Parameters {
             may_be_learned(graph_.tensor(node.inputs[i])))
           names_.insert(node.inputs[i]);
     const auto is_feature = [this](const std::string& value) { return features_.contains(value); };
-    if (is_layer || (!ends_features(node) && std::any_of(node.inputs.begin(), node.inputs.end(), is_feature)))
+    if (is_layer || (!ends_features(traits.kind) && std::any_of(node.inputs.begin(), node.inputs.end(), is_feature)))
       features_.insert(node.outputs.begin(), node.outputs.end());
   }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

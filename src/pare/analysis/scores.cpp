@@ -3,20 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
-
-namespace {
-
-const std::set<std::string_view> kProbabilities = {"Softmax", "LogSoftmax", "Sigmoid"};
-// What may stand behind them without a change of value.
-const std::set<std::string_view> kShapedOnly = {"Identity", "Flatten", "Reshape", "Squeeze", "Dropout"};
-
-}  // namespace
 
 std::string score_value(const Graph& graph) {
   if (graph.outputs.empty()) throw Error(ErrorKind::shape, graph.name, "has no output");
@@ -26,8 +18,9 @@ std::string score_value(const Graph& graph) {
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (std::find(node->outputs.begin(), node->outputs.end(), value) == node->outputs.end()) continue;
     if (!node->domain.empty() || node->inputs.empty()) break;
-    if (kProbabilities.contains(node->op)) return node->inputs[0];
-    if (!kShapedOnly.contains(node->op)) break;
+    const OpTraits& traits = traits_of(*node);
+    if (traits.probabilities) return node->inputs[0];
+    if (traits.kind != OpKind::reshape && traits.kind != OpKind::same) break;
     value = node->inputs[0];
   }
   return output;

@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 
-// The first output, or what a final Softmax, LogSoftmax or Sigmoid reads, reshaped behind it or not. Losses, thresholds
-// and attributions are those of scores; the network itself keeps its last operators. Error{shape} when it has no
-// output.
+// The first output, or what a final Softmax, LogSoftmax or Sigmoid reads, whether it is reshaped afterwards or not.
+// Losses, thresholds and attributions are those of scores; the network itself keeps its last operators. Error{shape}
+// when it has no output.
 std::string score_value(const Graph& graph);
 
 // The graph with one output, the scores, and nothing that they do not need.

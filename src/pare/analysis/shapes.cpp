@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pare/core/memory.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -107,7 +108,7 @@ class ShapeInference {
       const auto outputs = op.infer({node, types, values, {present.get(), n}});
       for (size_t i = 0; i < outputs.size() && i < node.outputs.size(); ++i)
         if (!node.outputs[i].empty()) result_.types[node.outputs[i]] = checked(describe(node), outputs[i]);
-      const bool shape_only = node.op == "Shape" || node.op == "Size";
+      const bool shape_only = op.traits.kind == OpKind::extents;
       if (shape_only) values[0] = at::zeros({}, at::kFloat).expand(types[0].dims);
       if ((all_known || shape_only) && small(outputs)) remember(node, op, values);
     } catch (const UnknownValue&) {

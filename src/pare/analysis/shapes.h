@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/ops/op.h"
 
 namespace pare {

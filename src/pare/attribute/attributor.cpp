@@ -1,4 +1,4 @@
-#include "pare/attribute/attributor.h"
+#include "pare/explain.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -13,10 +13,10 @@
 #include "pare/attribute/explained.h"
 #include "pare/attribute/lrp.h"
 #include "pare/attribute/methods.h"
-#include "pare/core/error.h"
 #include "pare/core/option_scope.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/passes/for_inference.h"
+#include "pare/run.h"
 
 namespace pare {
 
@@ -36,7 +36,7 @@ void AttributionOptions::check() const { check_scopes(*this); }
 
 namespace {
 
-// What the nodes behind the one that makes `value` read and make.
+// What the nodes after the one that makes `value` read and make.
 std::vector<std::string> values_behind(const Graph& graph, const std::string& value) {
   std::set<std::string> needed;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
@@ -135,7 +135,7 @@ struct Attributor::State {
     if (method.rule != nullptr) walked = values_behind(graph, layer);
   }
 
-  // Only the part behind the layer is differentiated.
+  // Only the part after the layer is differentiated.
   Attribution explain_by_cam(const at::Tensor& images, const at::Tensor& rows, const at::Tensor& classes) const {
     std::vector<at::Tensor> boundary;
     {

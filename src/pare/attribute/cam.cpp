@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

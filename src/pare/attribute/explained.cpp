@@ -8,7 +8,8 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/precision.h"
 
@@ -16,27 +17,22 @@ namespace pare {
 
 namespace {
 
-const std::set<std::string_view> kActivations = {
-    "Relu",        "LeakyRelu", "PRelu", "Elu",      "Selu",     "Celu", "Gelu", "Sigmoid",
-    "HardSigmoid", "HardSwish", "Mish",  "Softplus", "Softsign", "Tanh", "Clip", "ThresholdedRelu"};
-
 bool is_spatial(const TensorType* type) {
   return type != nullptr && type->rank() == 4 && at::isFloatingType(type->dtype) && type->dims[2] * type->dims[3] > 1;
 }
 
-const std::set<std::string_view> kPools = {"GlobalAveragePool", "GlobalMaxPool", "AveragePool", "MaxPool",
-                                           "ReduceMean",        "ReduceMax",     "ReduceSum"};
+bool is_pool(OpKind kind) { return kind == OpKind::average || kind == OpKind::maximum; }
 
-// One place is left of the picture: behind it an extent is one of channels, as where these come last.
+// One place is left of the picture: after it an extent is one of channels, as where these come last.
 bool is_collapsed(const Node& node, const TensorType* type) {
   if (type == nullptr || type->rank() != 4) return false;
-  return type->dims[2] * type->dims[3] == 1 || (kPools.contains(node.op) && type->dims[1] * type->dims[2] == 1);
+  return type->dims[2] * type->dims[3] == 1 || (is_pool(kind_of(node)) && type->dims[1] * type->dims[2] == 1);
 }
 
 // What the node reads of the image's content; extents are none of it.
 std::vector<std::string> content_read(const Node& node, const std::set<std::string>& content) {
   std::vector<std::string> read;
-  if (node.op == "Shape" || node.op == "Size") return read;
+  if (kind_of(node) == OpKind::extents) return read;
   for (const auto* names : {&node.inputs, &node.captures})
     for (const auto& name : *names)
       if (content.contains(name)) read.push_back(name);
@@ -70,7 +66,7 @@ std::vector<SpatialPlace> spatial_places(const Graph& original) {
     const TensorType* type = shapes.find(value);
     if (open.size() == 1 && is_collapsed(node, type)) break;
     if (is_spatial(type))
-      places.push_back({value, type->dims[2], type->dims[3], kActivations.contains(node.op), open.size() == 1});
+      places.push_back({value, type->dims[2], type->dims[3], kind_of(node) == OpKind::activation, open.size() == 1});
   }
   return places;
 }
@@ -91,7 +87,7 @@ Graph explained_graph(const Graph& original, const std::vector<std::string>& obs
   return graph;
 }
 
-// Where an activation is one branch of several, as before a Concat, in a residual block without one behind its sum, or
+// Where an activation is one branch of several, as before a Concat, in a residual block without one after its sum, or
 // in x · sigmoid(x), the branches' join takes its place.
 std::string last_spatial_activation(const Graph& graph) {
   const auto places = spatial_places(graph);

@@ -9,7 +9,7 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -93,25 +93,45 @@ LinearRule lrp_rule(const LrpOptions& options) {
   };
 }
 
+namespace {
+
+struct LrpPreset {
+  std::string name;
+  LrpOptions options;
+};
+
+const std::vector<LrpPreset>& preset_list() {
+  static constexpr LrpLayer zero{.rule = LrpRule::zero}, epsilon{.rule = LrpRule::epsilon},
+      gamma{.rule = LrpRule::gamma}, box{.rule = LrpRule::box};
+  static constexpr LrpLayer plus{.alpha = 1, .beta = 0}, alpha2{.alpha = 2, .beta = 1};
+  static const std::vector<LrpPreset> list = {
+      {"alpha1-beta0", {plus, plus, box, {}, {}}},
+      {"zero", {zero, zero, zero, {}, {}}},
+      {"epsilon", {epsilon, epsilon, epsilon, {}, {}}},
+      {"gamma", {gamma, gamma, gamma, {}, {}}},
+      {"z-plus", {plus, plus, plus, {}, {}}},
+      {"alpha2-beta1", {alpha2, alpha2, alpha2, {}, {}}},
+      {"epsilon-plus", {epsilon, plus, plus, {}, {}}},
+      {"epsilon-alpha2-beta1", {epsilon, alpha2, alpha2, {}, {}}},
+      {"epsilon-gamma-box", {epsilon, gamma, box, {}, {}}},
+  };
+  return list;
+}
+
+}  // namespace
+
 const std::vector<std::string>& lrp_presets() {
-  static const std::vector<std::string> names = {
-      "alpha1-beta0",     "zero", "epsilon", "gamma", "z-plus", "alpha2-beta1", "epsilon-plus", "epsilon-alpha2-beta1",
-      "epsilon-gamma-box"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const LrpPreset& preset : preset_list()) all.push_back(preset.name);
+    return all;
+  }();
   return names;
 }
 
 LrpOptions lrp_preset(const std::string& name) {
-  const LrpLayer zero{.rule = LrpRule::zero}, epsilon{.rule = LrpRule::epsilon}, gamma{.rule = LrpRule::gamma};
-  const LrpLayer plus{.alpha = 1, .beta = 0}, alpha2{.alpha = 2, .beta = 1}, box{.rule = LrpRule::box};
-  if (name == "alpha1-beta0") return {plus, plus, box, {}, {}};
-  if (name == "zero") return {zero, zero, zero, {}, {}};
-  if (name == "epsilon") return {epsilon, epsilon, epsilon, {}, {}};
-  if (name == "gamma") return {gamma, gamma, gamma, {}, {}};
-  if (name == "z-plus") return {plus, plus, plus, {}, {}};
-  if (name == "alpha2-beta1") return {alpha2, alpha2, alpha2, {}, {}};
-  if (name == "epsilon-plus") return {epsilon, plus, plus, {}, {}};
-  if (name == "epsilon-alpha2-beta1") return {epsilon, alpha2, alpha2, {}, {}};
-  if (name == "epsilon-gamma-box") return {epsilon, gamma, box, {}, {}};
+  for (const LrpPreset& preset : preset_list())
+    if (preset.name == name) return preset.options;
   throw Error(ErrorKind::usage, "lrp", "unknown preset '{}', expected one of {}", name, fmt::join(lrp_presets(), ", "));
 }
 

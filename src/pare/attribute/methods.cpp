@@ -4,7 +4,7 @@
 #include "pare/attribute/gradients.h"
 #include "pare/attribute/lrp.h"
 #include "pare/attribute/rap.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

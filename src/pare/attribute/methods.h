@@ -9,8 +9,8 @@
 
 #include "pare/attribute/cam.h"
 #include "pare/attribute/walk.h"
-#include "pare/exec/program.h"
 #include "pare/explain.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -7,28 +7,15 @@
 #include <map>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 
 namespace pare {
 
 namespace {
 
-using Names = std::set<std::string_view>;
-
-const Names kLayers = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
-const Names kAverages = {"AveragePool", "GlobalAveragePool", "ReduceMean", "ReduceSum", "Resize"};
-const Names kSums = {"Add", "Sub", "Sum", "Mean"};
-const Names kScales = {"Mul", "Div"};
-const Names kPassed = {"Relu",    "LeakyRelu", "PRelu",    "Elu",      "Selu",           "Celu",      "Gelu",
-                       "Sigmoid", "Tanh",      "Mish",     "Softplus", "HardSigmoid",    "HardSwish", "Softsign",
-                       "Clip",    "Dropout",   "Identity", "Cast",     "ThresholdedRelu"};
-const Names kMoved = {"Flatten",      "Reshape",      "Squeeze", "Unsqueeze", "Transpose", "Slice",
-                      "Pad",          "Concat",       "Split",   "Expand",    "Tile",      "Gather",
-                      "DepthToSpace", "SpaceToDepth", "MaxPool", "Max",       "ReduceMax", "GlobalMaxPool"};
-const Names kGates = {"Sigmoid", "HardSigmoid", "Softmax", "Clip"};
-const Names kReshaped = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Identity"};
-const Names kCounts = {"Shape", "ConstantOfShape"};  // made of extents alone: relevance ends there
+// Data movement, and what picks the largest: relevance goes where the elements came from.
+bool is_moved(OpKind kind) { return moves_elements(kind) || kind == OpKind::maximum || kind == OpKind::choice; }
 
 at::Tensor evaluate_node(const Node& node, const std::vector<at::Tensor>& inputs) {
   return require_op(node).evaluate({.node = node, .inputs = inputs}).at(0);
@@ -95,7 +82,7 @@ class RelevanceWalk {
   }
 
   void add(const Node& node, size_t i, const at::Tensor& relevance) {
-    if (kLayers.contains(node.op) || below_a_layer(node)) below_.insert(node.inputs[i]);
+    if (kind_of(node) == OpKind::linear || below_a_layer(node)) below_.insert(node.inputs[i]);
     auto& sum = relevance_[node.inputs[i]];
     const at::Tensor fitting = relevance.sizes() == value(node.inputs[i]).sizes()
                                    ? relevance
@@ -110,19 +97,19 @@ class RelevanceWalk {
   void step(const Node& node) {
     const auto from = computed_inputs(node);
     if (from.empty()) return;
-    const std::string& op = node.op;
+    const OpKind kind = kind_of(node);
     if (!node.domain.empty()) refuse(node, "it is not one of ONNX's own operators");
-    if (kCounts.contains(op)) return;
-    if (kMoved.contains(op)) return move(node, from);
+    if (kind == OpKind::extents || kind == OpKind::filled) return;  // made of extents alone
+    if (is_moved(kind)) return move(node, from);
     const auto found = relevance_.find(node.outputs.at(0));
     if (found == relevance_.end()) refuse(node, "the scores depend on another output than its first");
     const at::Tensor& R = found->second;
-    if (kPassed.contains(op)) return add(node, 0, R);
-    if (kScales.contains(op)) return scale(node, from, R);
-    if (kLayers.contains(op)) return layer(node, from, R);
-    if (kAverages.contains(op)) return average(node, R);
-    if (kSums.contains(op)) return sum(node, from, R);
-    if (op == "BatchNormalization") return normalize(node, from, R);
+    if (kind == OpKind::activation || kind == OpKind::same) return add(node, 0, R);
+    if (kind == OpKind::product) return scale(node, from, R);
+    if (kind == OpKind::linear) return layer(node, from, R);
+    if (kind == OpKind::average || kind == OpKind::interpolation) return average(node, R);
+    if (kind == OpKind::sum) return sum(node, from, R);
+    if (node.op == "BatchNormalization") return normalize(node, from, R);
     refuse(node, "neither linear, an activation, nor data movement");
   }
 
@@ -155,31 +142,33 @@ class RelevanceWalk {
     add(node, gated_by_first ? 1 : 0, R);
   }
 
-  // The operator of the gate that makes the value, reshaped and multiplied by constants or not; empty where it is none.
+  // The operator of the gate that makes the value, moved and multiplied by constants or not; empty where it is none.
   std::string gate(std::string name) const {
     for (auto made = usage_.producer.find(name); made != usage_.producer.end(); made = usage_.producer.find(name)) {
       const Node& node = graph_.nodes[made->second];
-      if (kGates.contains(node.op)) return node.op;
+      const OpTraits& traits = traits_of(node);
+      if (traits.gate) return node.op;
       const auto from = computed_inputs(node);
-      if (!kReshaped.contains(node.op) && !(kScales.contains(node.op) && from.size() == 1)) break;
-      name = node.inputs[kReshaped.contains(node.op) ? 0 : from[0]];
+      const bool as_it_is = (moves_elements(traits.kind) && traits.kind != OpKind::join) || traits.kind == OpKind::same;
+      if (!as_it_is && !(traits.kind == OpKind::product && from.size() == 1)) break;
+      name = node.inputs[as_it_is ? 0 : from[0]];
     }
     return "";
   }
 
   void layer(const Node& node, const std::vector<size_t>& from, const at::Tensor& R) {
-    const bool first = from.size() == 1 && from[0] == 0;
-    const bool second = from.size() == 1 && from[0] == 1 && node.op == "MatMul";
-    if ((!first && !second) || node.integer("transA", 0) != 0) refuse(node, "its weight is computed");
     const size_t at = from[0];
+    const auto layer =
+        from.size() == 1 && at < 2 ? linear_layer(node, 1 - at, value(node.inputs[1 - at]).dim()) : std::nullopt;
+    if (!layer) refuse(node, "its weight is computed");
     LinearStep step{.node = node,
-                    .kind = node.op.starts_with("Conv") ? LinearKind::convolution : LinearKind::dense,
+                    .kind = layer->is_convolution() ? LinearKind::convolution : LinearKind::dense,
                     .x = value(node.inputs[at]),
                     .weight = value(node.inputs[1 - at]),
                     .head = !below_a_layer(node),
                     .first = near_.contains(node.inputs[at])};
     if (node.has_input(2)) {
-      step.bias = value(node.inputs[2]) * node.real("beta", 1.0);
+      step.bias = value(node.inputs[2]) * layer->beta;
       if (step.kind == LinearKind::convolution) {
         std::vector<int64_t> dims(static_cast<size_t>(step.x.dim()), 1);
         dims[1] = -1;
@@ -198,10 +187,11 @@ class RelevanceWalk {
   bool reads_the_input(const Node& node) const {
     const auto from = computed_inputs(node);
     const auto reads = [&](size_t i) { return i < node.inputs.size() && near_.contains(node.inputs[i]); };
-    if (kSums.contains(node.op) || kScales.contains(node.op)) return from.size() == 1 && reads(from[0]);
-    if (node.op == "Concat" || node.op == "Max") return !from.empty() && std::all_of(from.begin(), from.end(), reads);
-    if (node.op == "Identity" || node.op == "Cast" || node.op == "BatchNormalization") return reads(0);
-    return kMoved.contains(node.op) && node.op != "MaxPool" && reads(0);
+    const OpKind kind = kind_of(node);
+    if (kind == OpKind::sum || kind == OpKind::product) return from.size() == 1 && reads(from[0]);
+    if (kind == OpKind::join || kind == OpKind::choice)
+      return !from.empty() && std::all_of(from.begin(), from.end(), reads);
+    return (kind == OpKind::same || moves_elements(kind) || node.op == "BatchNormalization") && reads(0);
   }
 
   LinearStep unweighted(const Node& node, LinearKind kind, const at::Tensor& x) const {
@@ -270,7 +260,7 @@ class RelevanceWalk {
     const auto made = usage_.producer.find(name);
     if (name == to_ || made == usage_.producer.end() || usage_.consumers.at(name).size() != 1) return false;
     const Node& node = graph_.nodes[made->second];
-    return kLayers.contains(node.op) && !node.has_input(2) && value(name).sizes() == R.sizes();
+    return kind_of(node) == OpKind::linear && !node.has_input(2) && value(name).sizes() == R.sizes();
   }
 
   const Graph& graph_;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "pare/calibrate/noise.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/exec/index_range.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -6,7 +6,7 @@
 
 #include "pare/compensate/readers.h"
 #include "pare/compensate/transport.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/fuse/compensate_by_transport.h"
 #include "pare/passes/remove_channels.h"
 

@@ -18,9 +18,9 @@
 #include "pare/compensate/most_sim.h"
 #include "pare/compensate/nmf.h"
 #include "pare/compensate/nnls.h"
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
 #include "pare/layerwise/refit.h"
+#include "pare/observer.h"
 
 namespace pare {
 

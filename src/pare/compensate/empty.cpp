@@ -7,8 +7,8 @@
 #include <set>
 
 #include "pare/compensate/merge.h"
-#include "pare/exec/program.h"
 #include "pare/prune/filters.h"
+#include "pare/run.h"
 
 namespace pare {
 

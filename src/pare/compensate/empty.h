@@ -6,7 +6,7 @@
 #pragma once
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

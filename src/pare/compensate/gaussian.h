@@ -1,6 +1,6 @@
 // Regression of the removed channels on the kept ones in closed form, without any data: the inputs of the layer are
 // taken as white, so that its pre-activations are jointly Gaussian with
-//   mean m = β, deviation s = |γ|                         behind a batch norm (m = bias, s = ‖w‖ without)
+//   mean m = β, deviation s = |γ|                         after a batch norm (m  = bias, s = ‖w‖ without)
 //   correlation r_ij = cos(w_i, w_j)·sign(γ_i γ_j)
 // For an activation g the coefficients c_k = E[g(m + s z) He_k(z)]/√k!, z ~ N(0, 1), give (Mehler's formula)
 //   mean μ_i = c_0,   covariance C_ij = Σ_{k≥1} c_k(i) c_k(j) r_ij^k

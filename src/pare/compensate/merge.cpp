@@ -114,15 +114,6 @@ std::vector<ReaderMerge> for_every_occurrence(const Graph& graph, const ChannelM
   return result;
 }
 
-// A linear layer, also one that scales its product (Gemm with an alpha).
-std::optional<Layer> reading_layer(const Graph& graph, size_t n) {
-  if (auto layer = layer_of(graph, n)) return layer;
-  const Node& node = graph.nodes[n];
-  if (node.op != "Gemm" || node.integer("transA", 0) != 0) return {};
-  const bool turned = node.integer("transB", 0) != 0;
-  return Layer{.node = n, .out_axis = turned ? 0 : 1, .in_axis = turned ? 1 : 0, .value_axis = -1};
-}
-
 class MergeFold {
  public:
   MergeFold(const Graph& graph, const ChannelMap& map) : graph_(graph), map_(map), result_(graph) {}
@@ -177,7 +168,7 @@ class MergeFold {
   // `offset` has the shape of the weight without its input axis: sum over what is not the output axis.
   void note_offset(const Slot& slot, const ReaderMerge& part, const at::Tensor& weight, const at::Tensor& offset) {
     if (!offset_refusal(graph_, slot).empty()) return;
-    const auto layer = *reading_layer(graph_, slot.node);
+    const auto layer = *scaled_layer_of(graph_, slot.node);
     auto dims = weight.sizes().vec();
     dims.erase(dims.begin());
     const int64_t out_axis = layer.out_axis < layer.in_axis ? layer.out_axis : layer.out_axis - 1;
@@ -207,7 +198,7 @@ class MergeFold {
   static void add_to(Graph& graph, const std::string& value, const at::Tensor& offset) {
     for (size_t n = 0; n < graph.nodes.size(); ++n)
       if (graph.nodes[n].outputs.front() == value)
-        if (const auto layer = reading_layer(graph, n)) return add_offset(graph, *layer, offset);
+        if (const auto layer = scaled_layer_of(graph, n)) return add_offset(graph, *layer, offset);
   }
 
   void replace_filters(const MergeProblem& problem, const Merge& merge) {
@@ -247,7 +238,7 @@ ReaderMerge without_removal(const ReaderMerge& merge) {
 }  // namespace
 
 std::string offset_refusal(const Graph& graph, const Slot& slot) {
-  const auto layer = reading_layer(graph, slot.node);
+  const auto layer = scaled_layer_of(graph, slot.node);
   if (layer && layer->in_axis == slot.axis && slot.input == 1) return {};
   return fmt::format("{} has no bias that an offset could go into", describe(graph.nodes[slot.node]));
 }

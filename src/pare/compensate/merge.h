@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/prune/reader_filters.h"
 
 namespace pare {

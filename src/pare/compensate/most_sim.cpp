@@ -24,8 +24,8 @@ struct Pair {
 struct Norm {
   explicit Norm(const NormParameters& norm) : gamma(norm.gamma), beta(norm.beta), mean(norm.mean), sigma(norm.sigma) {}
 
-  // The pair behind the batch norm, from the pair before it.
-  Pair behind(const Pair& before, int64_t n1, int64_t n2, bool as_published) const {
+  // The pair after the batch norm, from the pair before it.
+  Pair after(const Pair& before, int64_t n1, int64_t n2, bool as_published) const {
     const double g1 = gamma[n1], g2 = gamma[n2], b1 = beta[n1], b2 = beta[n2], m1 = mean[n1], m2 = mean[n2];
     const double s1 = sigma[n1], s2 = sigma[n2], s = before.scale;
     if (as_published) {
@@ -98,7 +98,7 @@ Merge most_sim(const MergeProblem& problem, const MostSimOptions& options) {
       const double cosine = product[static_cast<int64_t>(r)][static_cast<int64_t>(k)] / (length[n1] * length[n2]);
       // A filter of zeros has no direction: it is at right angles to all, and its scale makes it unusable.
       const Pair before{.cosine = std::isfinite(cosine) ? cosine : 0, .scale = length[n1] / length[n2]};
-      pairs[k] = norm ? norm->behind(before, n1, n2, options.as_published) : before;
+      pairs[k] = norm ? norm->after(before, n1, n2, options.as_published) : before;
     }
     const int64_t best = nearest(pairs, norm ? options.lambda : 1);
     if (best < 0 || !(pairs[static_cast<size_t>(best)].cosine >= options.threshold)) continue;

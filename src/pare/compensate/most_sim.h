@@ -4,7 +4,7 @@
 // For a removed filter 1 and every kept filter 2:
 //   without batch norm   cosine of the filters with their biases appended; the most similar 2 with cosine ≥ t takes
 //                        over with scale s = ‖w₁‖/‖w₂‖
-//   with batch norm      X₁ ≈ s X₂ before it gives Y₁ = S Y₂ + B behind it, σ = sqrt(var + ε):
+//   with batch norm      X₁ ≈ s X₂ before it gives Y₁ = S Y₂ + B after it, σ = sqrt(var + ε):
 //                          S = s (γ₁/γ₂)(σ₂/σ₁),   B = (γ₁/σ₁)(s (μ₂ − σ₂β₂/γ₂) − μ₁) + β₁
 //                        2 minimises λ (1 − cos) + (1 − λ) |B|/S, the latter scaled to 0…1 over the candidates. S must
 //                        be positive: gammas of opposite sign take s = −‖w₁‖/‖w₂‖ and the cosine negated. B cannot pass

@@ -23,8 +23,10 @@ bool same_angle(double a, double b) {
   return !(std::min(apart, std::abs(std::numbers::pi - apart)) > 1e-3);
 }
 
-int64_t groups_of(const Node& node) {
-  return node.op == "Conv" || node.op == "ConvTranspose" ? node.integer("group", 1) : 1;
+// Of the node whose weight the slot is in.
+std::optional<LinearLayer> layer_at(const Graph& graph, const Slot& slot) {
+  const Node& node = graph.nodes[slot.node];
+  return linear_layer(node, slot.input, graph.tensor(node.inputs[slot.input]).dim());
 }
 
 bool is_finite(const ReaderFilters& reader) {
@@ -36,10 +38,10 @@ bool is_finite(const ReaderFilters& reader) {
 
 // What arrives along the axis of the reader's input that its weight sums over.
 std::vector<ExpressionId> ReaderMerging::expressions_at(const Slot& slot) const {
-  const Node& node = graph_.nodes[slot.node];
-  const std::string& value = node.inputs[slot.input == 0 ? 1 : 0];
+  const std::string& value = graph_.nodes[slot.node].inputs[slot.input == 0 ? 1 : 0];
   const auto rank = static_cast<int64_t>(map_.shapes.find(value)->dims.size());
-  const int64_t axis = node.op != "MatMul" ? 1 : rank - (slot.input == 0 ? 2 : 1);
+  const auto layer = layer_at(graph_, slot);
+  const int64_t axis = layer ? (layer->value_axis + rank) % rank : 1;
   return expressions_.along(value, axis, map_.shapes.find(value)->dims[static_cast<size_t>(axis)]);
 }
 
@@ -49,7 +51,8 @@ std::vector<ReaderMerging::Part> ReaderMerging::parts_of(const ChannelGroup& gro
   std::map<int64_t, int64_t> index;
   for (size_t i = 0; i < group.channels.size(); ++i)
     index[static_cast<int64_t>(group.channels[i])] = static_cast<int64_t>(i);
-  const int64_t groups = groups_of(graph_.nodes[slot.node]);
+  const auto layer = layer_at(graph_, slot);
+  const int64_t groups = layer ? layer->groups : 1;
   const size_t width = arriving.size() / static_cast<size_t>(groups);
   std::map<std::tuple<int64_t, int64_t, int64_t>, Part> parts;           // (part, skeleton, how often before)
   std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> occurrences;  // (part, skeleton, channel)

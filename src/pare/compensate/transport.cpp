@@ -38,12 +38,13 @@ std::optional<Moments> output_moments(const Graph& graph, const std::string& val
     return found == usage.producer.end() || graph.nodes[found->second].op != op ? nullptr : &graph.nodes[found->second];
   };
   for (const LinearLayer& layer : linear_layers(graph)) {
-    if (layer.output != value) continue;
-    const Node* relu = before(layer.input, "Relu");
+    const Node& node = graph.nodes[layer.node];
+    if (node.outputs[0] != value) continue;
+    const Node* relu = before(node.inputs[0], "Relu");
     const Node* norm = relu == nullptr ? nullptr : before(relu->inputs[0], "BatchNormalization");
     if (norm == nullptr) return {};
     const Moments x = relu_moments(graph.tensor(norm->inputs[1]), graph.tensor(norm->inputs[2]));
-    const at::Tensor weight = weight_matrix(graph, layer).to(at::kDouble);
+    const at::Tensor weight = weight_matrix(graph, layer);
     const at::Tensor W = weight.reshape({weight.size(0), x.mean.size(0), -1});
     return Moments{at::mv(W.sum(2), x.mean), at::mv(W.square().sum(2), x.variance)};
   }

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "pare/core/error.h"
 #include "pare/core/interrupt.h"
+#include "pare/error.h"
 
 namespace pare {
 

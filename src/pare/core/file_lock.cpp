@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -18,7 +18,7 @@ std::optional<FileLock> FileLock::try_take(const std::filesystem::path& file, ui
   struct flock range {};
   range.l_type = F_WRLCK;
   range.l_whence = SEEK_SET;
-  range.l_start = static_cast<off_t>(part >> 2);  // an offset in a file has 63 bits, and one byte must fit behind it
+  range.l_start = static_cast<off_t>(part >> 2);  // an offset in a file has 63 bits, and one byte must fit after it
   range.l_len = 1;
   if (::fcntl(descriptor, F_OFD_SETLK, &range) != 0 && (errno == EAGAIN || errno == EACCES)) {
     ::close(descriptor);

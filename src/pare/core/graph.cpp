@@ -1,10 +1,10 @@
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 #include <ATen/ATen.h>
 
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -124,7 +124,8 @@ Graph sort_topologically(Graph graph) {
   }
   if (sorted.size() != graph.nodes.size())
     for (size_t i = 0; i < graph.nodes.size(); ++i)
-      if (missing[i] > 0) throw Error(ErrorKind::format, describe(graph.nodes[i]), "is on or behind a cycle of nodes");
+      if (missing[i] > 0)
+        throw Error(ErrorKind::format, describe(graph.nodes[i]), "is on a cycle of nodes, or comes after one");
   graph.nodes = std::move(sorted);
   return graph;
 }

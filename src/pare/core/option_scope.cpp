@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/glob.h"
+#include "pare/error.h"
 
 namespace pare {
 

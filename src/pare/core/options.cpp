@@ -4,9 +4,10 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
-#include "pare/core/error.h"
 #include "pare/core/text.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -21,37 +22,14 @@ Condition without(std::string option, std::vector<std::string> values) {
 JsonWriter::JsonWriter() : json_(std::make_unique<nlohmann::json>(nlohmann::json::object())) {}
 JsonWriter::~JsonWriter() = default;
 
-void JsonWriter::field(const std::string& name, bool& value, const std::string& /*help*/) { (*json_)[name] = value; }
-void JsonWriter::field(const std::string& name, int64_t& value, const std::string& /*help*/) { (*json_)[name] = value; }
-void JsonWriter::field(const std::string& name, double& value, const std::string& /*help*/) { (*json_)[name] = value; }
-void JsonWriter::field(const std::string& name, std::optional<double>& value, const std::string& /*help*/) {
-  (*json_)[name] = value ? nlohmann::json(*value) : nlohmann::json();
-}
-void JsonWriter::field(const std::string& name, const NamedValue& value, const std::string& /*help*/,
-                       const Choices& /*choices*/) {
-  (*json_)[name] = value.get();
-}
-void JsonWriter::field(const std::string& name, std::string& value, const std::string& /*help*/,
-                       const Choices& /*choices*/) {
-  (*json_)[name] = value;
-}
-void JsonWriter::field(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
-                       const Choices& /*choices*/) {
-  (*json_)[name] = values;
-}
-void JsonWriter::field(const std::string& name, std::vector<double>& values, const std::string& /*help*/) {
-  (*json_)[name] = values;
-}
-void JsonWriter::field(const std::string& name, std::vector<int64_t>& values, const std::string& /*help*/) {
-  (*json_)[name] = values;
-}
-void JsonWriter::positional(const std::string& name, std::string& value, const std::string& /*help*/,
-                            bool /*required*/) {
-  (*json_)[name] = value;
-}
-void JsonWriter::positional(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
-                            bool /*required*/) {
-  (*json_)[name] = values;
+void JsonWriter::visit(const OptionField& field) {
+  nlohmann::json& entry = (*json_)[field.name];
+  std::visit(Overloaded{[&](const NamedValue& value) { entry = value.get(); },
+                        [&](const std::optional<double>* value) {
+                          entry = *value ? nlohmann::json(**value) : nlohmann::json();
+                        },
+                        [&](const auto* value) { entry = *value; }},
+             field.value);
 }
 
 namespace {
@@ -118,10 +96,6 @@ std::vector<std::string> texts(const T& /*value*/) {
   return {};
 }
 
-constexpr const char* kTexts = "a list of texts in quotes";
-constexpr const char* kNumbers = "a list of numbers";
-constexpr const char* kIntegers = "a list of whole numbers";
-
 }  // namespace
 
 JsonReader::JsonReader(const nlohmann::json& object, std::string source)
@@ -129,7 +103,8 @@ JsonReader::JsonReader(const nlohmann::json& object, std::string source)
 JsonReader::~JsonReader() = default;
 
 template <typename T>
-void JsonReader::read(const std::string& name, T& value, const char* expected, const Choices& choices) {
+void JsonReader::read(const OptionField& field, T& value, const char* expected) {
+  const auto& [name, choices] = std::tie(field.name, field.choices);
   names_.push_back(name);
   const auto entry = json_->find(name);
   if (entry == json_->end()) return;
@@ -145,45 +120,21 @@ void JsonReader::read(const std::string& name, T& value, const char* expected, c
                   text);
 }
 
-void JsonReader::field(const std::string& name, bool& value, const std::string& /*help*/) {
-  read(name, value, "true or false");
-}
-void JsonReader::field(const std::string& name, int64_t& value, const std::string& /*help*/) {
-  read(name, value, "a whole number");
-}
-void JsonReader::field(const std::string& name, double& value, const std::string& /*help*/) {
-  read(name, value, "a finite number");
-}
-void JsonReader::field(const std::string& name, std::optional<double>& value, const std::string& /*help*/) {
-  read(name, value, "a finite number");
-}
-void JsonReader::field(const std::string& name, const NamedValue& value, const std::string& /*help*/,
-                       const Choices& choices) {
-  std::string text = value.get();
-  read(name, text, "a text in quotes", choices);
-  value.set(text);
-}
-void JsonReader::field(const std::string& name, std::string& value, const std::string& /*help*/,
-                       const Choices& choices) {
-  read(name, value, "a text in quotes", choices);
-}
-void JsonReader::field(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
-                       const Choices& choices) {
-  read(name, values, kTexts, choices);
-}
-void JsonReader::field(const std::string& name, std::vector<double>& values, const std::string& /*help*/) {
-  read(name, values, kNumbers);
-}
-void JsonReader::field(const std::string& name, std::vector<int64_t>& values, const std::string& /*help*/) {
-  read(name, values, kIntegers);
-}
-void JsonReader::positional(const std::string& name, std::string& value, const std::string& /*help*/,
-                            bool /*required*/) {
-  read(name, value, "a text in quotes");
-}
-void JsonReader::positional(const std::string& name, std::vector<std::string>& values, const std::string& /*help*/,
-                            bool /*required*/) {
-  read(name, values, kTexts);
+void JsonReader::visit(const OptionField& field) {
+  std::visit(Overloaded{[&](bool* value) { read(field, *value, "true or false"); },
+                        [&](int64_t* value) { read(field, *value, "a whole number"); },
+                        [&](double* value) { read(field, *value, "a finite number"); },
+                        [&](std::optional<double>* value) { read(field, *value, "a finite number"); },
+                        [&](std::string* value) { read(field, *value, "a text in quotes"); },
+                        [&](std::vector<std::string>* values) { read(field, *values, "a list of texts in quotes"); },
+                        [&](std::vector<double>* values) { read(field, *values, "a list of numbers"); },
+                        [&](std::vector<int64_t>* values) { read(field, *values, "a list of whole numbers"); },
+                        [&](const NamedValue& value) {
+                          std::string text = value.get();
+                          read(field, text, "a text in quotes");
+                          value.set(text);
+                        }},
+             field.value);
 }
 
 void JsonReader::check_keys() const {

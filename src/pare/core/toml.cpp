@@ -4,7 +4,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -7,18 +7,25 @@
 #include <cmath>
 #include <cstring>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 
 namespace {
 
 void check_augmentable(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn) {
-  if (images.dim() != 4 || images.scalar_type() != at::kByte || !images.is_contiguous() ||
-      images.size(0) != static_cast<int64_t>(drawn.size()))
-    throw Error(ErrorKind::shape, "augment", "{} drawings for images of {} {}, expected contiguous uint8 [N, C, H, W]",
-                drawn.size(), c10::toString(images.scalar_type()), fmt::join(images.sizes(), "x"));
+  const bool pixels = images.scalar_type() == at::kByte || images.scalar_type() == at::kFloat;
+  if (images.dim() != 4 || !pixels || !images.is_contiguous() || images.size(0) != static_cast<int64_t>(drawn.size()))
+    throw Error(ErrorKind::shape, "augment",
+                "{} drawings for images of {} {}, expected contiguous uint8 or float32 [N, C, H, W]", drawn.size(),
+                c10::toString(images.scalar_type()), fmt::join(images.sizes(), "x"));
+}
+
+// Calls `use` with a value of the images' element type.
+template <typename Use>
+at::Tensor by_element(const at::Tensor& images, Use use) {
+  return images.scalar_type() == at::kByte ? use(uint8_t{}) : use(float{});
 }
 
 // As torchvision's RandomResizedCrop: ten tries, then the largest centred box within the aspects.
@@ -104,27 +111,30 @@ std::vector<ImageAugmentation> draw_augmentations(const AugmentOptions& options,
   return drawn;
 }
 
-at::Tensor pad_and_crop(const at::Tensor& images, int64_t pad, const std::vector<ImageAugmentation>& drawn) {
-  check_augmentable(images, drawn);
+namespace {
+
+template <typename Element>
+at::Tensor pad_and_crop_elements(const at::Tensor& images, int64_t pad, const std::vector<ImageAugmentation>& drawn) {
   const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
-  auto result = at::empty(images.sizes(), at::kByte);
-  const auto* in = images.data_ptr<uint8_t>();
-  auto* out = result.data_ptr<uint8_t>();
+  auto result = at::zeros(images.sizes(), images.options());
+  const auto* in = images.data_ptr<Element>();
+  auto* out = result.data_ptr<Element>();
   for (const auto& one : drawn) {
-    const int64_t dy = one.crop.top - pad, dx = one.crop.left - pad;  // out(y, x) = in(y + dy, x + dx), or black
+    const int64_t dy = one.crop.top - pad, dx = one.crop.left - pad;  // out(y, x) = in(y + dy, x + dx), or zero
     const int64_t from = std::clamp<int64_t>(-dx, 0, width), to = std::clamp<int64_t>(width - dx, from, width);
     for (int64_t c = 0; c < channels; ++c, in += height * width)
-      for (int64_t y = 0; y < height; ++y, out += width) {
-        if (y + dy < 0 || y + dy >= height || from == to) {
-          std::memset(out, 0, static_cast<size_t>(width));
-          continue;
-        }
-        std::memset(out, 0, static_cast<size_t>(from));
-        std::memcpy(out + from, in + (y + dy) * width + from + dx, static_cast<size_t>(to - from));
-        std::memset(out + to, 0, static_cast<size_t>(width - to));
-      }
+      for (int64_t y = 0; y < height; ++y, out += width)
+        if (y + dy >= 0 && y + dy < height && from < to)
+          std::copy_n(in + (y + dy) * width + from + dx, to - from, out + from);
   }
   return result;
+}
+
+}  // namespace
+
+at::Tensor pad_and_crop(const at::Tensor& images, int64_t pad, const std::vector<ImageAugmentation>& drawn) {
+  check_augmentable(images, drawn);
+  return by_element(images, [&](auto element) { return pad_and_crop_elements<decltype(element)>(images, pad, drawn); });
 }
 
 namespace {
@@ -152,6 +162,8 @@ at::Tensor resized_crop(std::span<const PictureFile* const> files, const std::ve
 
 at::Tensor resized_crop(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn) {
   check_augmentable(images, drawn);
+  if (images.scalar_type() != at::kByte)
+    throw Error(ErrorKind::usage, OptionName{"augment"}, "resized-crop scales pictures of bytes, not numbers");
   const int64_t height = images.size(2), width = images.size(3), size = images.size(1) * height * width;
   auto result = at::empty(images.sizes(), at::kByte);
   for (size_t i = 0; i < drawn.size(); ++i) {
@@ -162,18 +174,20 @@ at::Tensor resized_crop(const at::Tensor& images, const std::vector<ImageAugment
   return result;
 }
 
-at::Tensor flip_horizontally(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn) {
-  check_augmentable(images, drawn);
+namespace {
+
+template <typename Element>
+at::Tensor flip_elements(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn) {
   const int64_t rows = images.size(1) * images.size(2), width = images.size(3);
-  auto result = at::empty(images.sizes(), at::kByte);
-  const auto* in = images.data_ptr<uint8_t>();
-  auto* out = result.data_ptr<uint8_t>();
+  auto result = at::empty(images.sizes(), images.options());
+  const auto* in = images.data_ptr<Element>();
+  auto* out = result.data_ptr<Element>();
   for (const auto& one : drawn) {
     if (one.flip) {
       for (int64_t row = 0; row < rows; ++row)
         std::reverse_copy(in + row * width, in + (row + 1) * width, out + row * width);
     } else {
-      std::memcpy(out, in, static_cast<size_t>(rows * width));
+      std::copy(in, in + rows * width, out);
     }
     in += rows * width;
     out += rows * width;
@@ -181,23 +195,36 @@ at::Tensor flip_horizontally(const at::Tensor& images, const std::vector<ImageAu
   return result;
 }
 
-at::Tensor cut_out(const at::Tensor& images, int64_t side, const std::vector<ImageAugmentation>& drawn,
-                   const std::vector<uint8_t>& fill) {
-  check_augmentable(images, drawn);
+template <typename Element>
+at::Tensor cut_elements(const at::Tensor& images, int64_t side, const std::vector<ImageAugmentation>& drawn,
+                        const std::vector<uint8_t>& fill) {
   const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
-  if (static_cast<int64_t>(fill.size()) != channels)
-    throw Error(ErrorKind::shape, "augment", "{} fill bytes for {} channels", fill.size(), channels);
   auto result = images.clone();
-  auto* out = result.data_ptr<uint8_t>();
+  auto* out = result.data_ptr<Element>();
   for (const auto& one : drawn) {
     const int64_t top = std::max<int64_t>(one.cut_y - side / 2, 0), left = std::max<int64_t>(one.cut_x - side / 2, 0);
     const int64_t bottom = std::min(one.cut_y - side / 2 + side, height);
     const int64_t right = std::min(one.cut_x - side / 2 + side, width);
     for (int64_t c = 0; c < channels; ++c, out += height * width)
       for (int64_t y = top; y < bottom; ++y)
-        std::memset(out + y * width + left, fill[static_cast<size_t>(c)], static_cast<size_t>(right - left));
+        std::fill(out + y * width + left, out + y * width + right, static_cast<Element>(fill[static_cast<size_t>(c)]));
   }
   return result;
+}
+
+}  // namespace
+
+at::Tensor flip_horizontally(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn) {
+  check_augmentable(images, drawn);
+  return by_element(images, [&](auto element) { return flip_elements<decltype(element)>(images, drawn); });
+}
+
+at::Tensor cut_out(const at::Tensor& images, int64_t side, const std::vector<ImageAugmentation>& drawn,
+                   const std::vector<uint8_t>& fill) {
+  check_augmentable(images, drawn);
+  if (static_cast<int64_t>(fill.size()) != images.size(1))
+    throw Error(ErrorKind::shape, "augment", "{} fill bytes for {} channels", fill.size(), images.size(1));
+  return by_element(images, [&](auto element) { return cut_elements<decltype(element)>(images, side, drawn, fill); });
 }
 
 at::Tensor augmented(const at::Tensor& images, const AugmentOptions& options,

@@ -1,5 +1,7 @@
-// Augmentations of a batch of byte images, uint8 [N, C, H, W], before they are normalised. What is done to each image
-// is drawn first, as plain numbers, and then applied; drawing takes a Random, so the same seed gives the same batch.
+// Augmentations of a batch of images [N, C, H, W]: bytes before they are normalised, or float32 as a network sees them
+// (flip, crop and cutout; borders and cuts are zero there, which is the mean of normalised images). What is done to
+// each image is drawn first, as plain numbers, and then applied; drawing takes a Random, so the same seed gives the
+// same batch.
 //
 // Pure functions, each on the calling thread alone; any thread.
 #pragma once
@@ -49,7 +51,7 @@ std::vector<ImageAugmentation> draw_augmentations(const AugmentOptions& options,
                                                   int64_t width, Random& random,
                                                   std::span<const ImageExtents> full = {});
 
-// The four operations; `drawn` holds one entry an image. `fill` has a byte for each channel.
+// The four operations; `drawn` holds one entry per image. `fill` has a byte for each channel.
 at::Tensor pad_and_crop(const at::Tensor& images, int64_t pad, const std::vector<ImageAugmentation>& drawn);
 at::Tensor resized_crop(const at::Tensor& images, const std::vector<ImageAugmentation>& drawn);
 // Of pictures in files: uint8 [N, channels, height, width].

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image_rows.h"
 #include "pare/data/parallel.h"
+#include "pare/error.h"
 
 namespace pare {
 

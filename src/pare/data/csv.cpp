@@ -1,6 +1,6 @@
 #include "pare/data/csv.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pare/core/error.h"
 #include "pare/data/cifar.h"
 #include "pare/data/folder.h"
 #include "pare/data/idx.h"
@@ -13,6 +12,7 @@
 #include "pare/data/places.h"
 #include "pare/data/scenes.h"
 #include "pare/data/voc.h"
+#include "pare/error.h"
 
 namespace pare {
 

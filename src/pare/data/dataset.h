@@ -5,7 +5,7 @@
 //   cifar100               the official binary files; the fine classes
 //   NAME:DIR               one of these in DIR
 //   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val); a file
-//                          DIR/classes.txt has the classes in the order of a network's outputs, one a line
+//                          DIR/classes.txt has the classes in the order of a network's outputs, one per line
 //   csv:FILE               a table of pictures (data/picture_table.h): file, label and perhaps split; classes.txt
 //   beside it voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split
 //   segmentation scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
@@ -86,7 +86,7 @@ struct DatasetPlace {
 std::vector<DatasetPlace> list_datasets();         // every known name, found or not
 DatasetPlace find_dataset(std::string_view name);  // NAME or NAME:DIR; throws as load_dataset does
 
-// The checks of load_dataset, for data sets made elsewhere; fills mean and std up to one value a channel.
+// The checks of load_dataset, for data sets made elsewhere; fills mean and std up to one value per channel.
 void check_dataset(Dataset& dataset);
 
 }  // namespace pare

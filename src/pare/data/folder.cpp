@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

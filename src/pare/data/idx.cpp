@@ -8,9 +8,9 @@
 #include <limits>
 #include <string>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image_rows.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <ostream>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image_rows.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/data/image_rows.h"
+#include "pare/error.h"
 
 namespace pare {
 

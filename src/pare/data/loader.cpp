@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/data/batch_memory.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -34,17 +34,28 @@ struct Loader::State {
     if (options.parts < 1 || options.part < 0 || options.part >= options.parts)
       throw Error(ErrorKind::usage, "part", "{} of {} parts is none", options.part, options.parts);
     if (options.prefetch < 1) throw Error(ErrorKind::usage, "prefetch", "{} is not positive", options.prefetch);
-    if (dataset.images.scalar_type() != at::kByte && (options.augment.any() || options.transform))
-      throw Error(ErrorKind::usage, OptionName{"augment"}, "{} are no pictures but numbers: they stay as they are",
-                  dataset.name);
+    if (!holds_bytes()) check_numbers();
     if (options.threads < 0) throw Error(ErrorKind::usage, "threads", "{} is negative", options.threads);
     const int64_t size = dataset.size();
     batches = options.drop_last ? size / options.batch : (size + options.batch - 1) / options.batch;
     if (batches == 0)
       throw Error(ErrorKind::usage, "batch", "{} images do not fill one batch of {}", size, options.batch);
-    fill = mean_bytes(dataset);
+    fill = holds_bytes() ? mean_bytes(dataset) : std::vector<uint8_t>(static_cast<size_t>(dataset.channels()), 0);
     memory = std::make_shared<BatchMemory>(std::min(options.batch, size) * (dataset.images.numel() / size));
     slots.resize(static_cast<size_t>(options.prefetch));
+  }
+
+  bool holds_bytes() const { return dataset.images.scalar_type() == at::kByte; }
+
+  // What images that are numbers already, as a network sees them, cannot have done to them.
+  void check_numbers() const {
+    if (options.augment.resized_crop)
+      throw Error(ErrorKind::usage, OptionName{"augment"},
+                  "{} are numbers, not pictures: flip, crop and cutout can be done to them, resized-crop cannot",
+                  dataset.name);
+    if (options.augment.any() && dataset.height() * dataset.width() == 1)
+      throw Error(ErrorKind::usage, OptionName{"augment"}, "{} have no height and width", dataset.name);
+    if (options.transform) throw Error(ErrorKind::usage, "transform", "{} are numbers, not bytes", dataset.name);
   }
 
   ~State() {
@@ -119,12 +130,15 @@ struct Loader::State {
     for (int64_t i = 0; i < count; ++i)
       chosen.data_ptr<int64_t>()[i] = batch_order ? (*batch_order)[static_cast<size_t>(begin + i)] : begin + i;
     Batch batch{.labels = dataset.labels.index_select(0, chosen), .index = index, .whole = whole};
-    batch.of = dataset.size();
+    batch.total = dataset.size();
     if (!options.augment.any() && !options.transform) batch.samples = chosen;
     batch.share = static_cast<double>(count) / static_cast<double>(shared ? whole : whole * options.parts);
     if (dataset.multi_label()) batch.labels = batch.labels.to(at::kFloat);
-    if (dataset.images.scalar_type() != at::kByte) {
+    Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
+    if (!holds_bytes()) {
       batch.images = dataset.images.index_select(0, chosen);
+      if (options.augment.any())
+        batch.images = augmented_part({first, whole, skipped, count}, batch.images, batch_order, random);
       return batch;
     }
     auto bytes = at::empty({count, sizes[1], sizes[2], sizes[3]}, at::kByte);
@@ -132,7 +146,6 @@ struct Loader::State {
     for (int64_t i = 0; i < count; ++i)
       std::memcpy(bytes.data_ptr<uint8_t>() + i * image, from + chosen.data_ptr<int64_t>()[i] * image,
                   static_cast<size_t>(image));
-    Random random(mix_seed({options.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index), 1}));
     if (options.augment.any()) bytes = augmented_part({first, whole, skipped, count}, bytes, batch_order, random);
     if (options.transform) bytes = transformed(bytes, random);
     batch.images = memory->take(bytes.sizes());

@@ -34,7 +34,7 @@ struct Batch {
   int64_t whole = 0;   // images of all parts together
   double share = 1;    // of this part in a sum over all parts
   at::Tensor samples;  // int64 [n]: the images' places in the data; undefined where they are not as stored there
-  int64_t of = 0;      // images of the data
+  int64_t total = 0;   // images of the data
 };
 
 struct LoaderPosition {

@@ -1,8 +1,8 @@
 // Bytes to normalised floats: x = byte * scale + bias with scale = 1 / (255 std) and bias = -mean / std, one pass.
 #include <ATen/ATen.h>
 
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 
 namespace pare {
 

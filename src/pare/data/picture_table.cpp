@@ -5,9 +5,9 @@
 #include <set>
 #include <unordered_map>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/csv.h"
+#include "pare/error.h"
 
 namespace pare {
 

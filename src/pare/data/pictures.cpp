@@ -6,9 +6,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/parallel.h"
+#include "pare/error.h"
 
 namespace pare {
 

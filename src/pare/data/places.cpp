@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -191,8 +191,8 @@ DatasetPlace require_place(const KnownDataset& known, const std::string& directo
 void throw_unknown_dataset(std::string_view data) {
   std::string names;
   for (const auto& known : known_datasets()) names += std::string(known.name) + ", ";
-  throw Error(ErrorKind::usage, "data", "unknown data set \"{}\"; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE and voc:DIR",
-              data, names);
+  throw Error(ErrorKind::usage, "data",
+              "unknown data set \"{}\"; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE and voc:DIR", data, names);
 }
 
 }  // namespace pare

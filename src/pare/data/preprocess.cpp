@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 

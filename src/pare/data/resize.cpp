@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -9,13 +9,13 @@
 #include <ostream>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/idx.h"
 #include "pare/data/image.h"
 #include "pare/data/parallel.h"
 #include "pare/data/places.h"
 #include "pare/data/random.h"
+#include "pare/error.h"
 
 namespace pare {
 

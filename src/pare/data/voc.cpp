@@ -6,11 +6,11 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image.h"
 #include "pare/data/parallel.h"
 #include "pare/data/xml.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -11,10 +11,10 @@
 #include <future>
 #include <thread>
 
-#include "pare/core/error.h"
 #include "pare/dist/heartbeat.h"
 #include "pare/dist/process_group.h"
 #include "pare/dist/store.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/dist/process_group.h"
+#include "pare/graph.h"
 
 namespace pare {
 

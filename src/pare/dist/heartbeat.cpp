@@ -1,6 +1,6 @@
 #include "pare/dist/heartbeat.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -1,7 +1,7 @@
 // Stands for gloo.cpp where Gloo's headers are missing.
-#include "pare/core/error.h"
 #include "pare/dist/process_group.h"
 #include "pare/dist/store.h"
+#include "pare/error.h"
 
 namespace pare {
 

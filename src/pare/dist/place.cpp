@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -6,8 +6,8 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
 #include "pare/distill/soft_targets.h"
+#include "pare/error.h"
 
 namespace pare {
 

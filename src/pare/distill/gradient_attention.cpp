@@ -4,14 +4,15 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/train/method.h"
 
 namespace pare {
 
-at::Tensor loss_gradient(const Observation& of, const at::Tensor& labels, bool differentiable) {
-  const at::Tensor L = classification_loss(with_gradient(of.scores, OptionName{"match"}), labels) * of.scores.size(0);
-  return torch::autograd::grad({L}, {of.input}, {}, /*retain_graph=*/true, differentiable)[0];
+at::Tensor loss_gradient(const Observation& seen, const at::Tensor& labels, bool differentiable) {
+  const at::Tensor L =
+      classification_loss(with_gradient(seen.scores, OptionName{"match"}), labels) * seen.scores.size(0);
+  return torch::autograd::grad({L}, {seen.input}, {}, /*retain_graph=*/true, differentiable)[0];
 }
 
 at::Tensor match_loss_gradients(const Matched& matched) {

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
 #include "pare/distill/attention.h"
 #include "pare/distill/gradient_attention.h"
 #include "pare/distill/sensitivity.h"
+#include "pare/error.h"
 
 namespace pare {
 

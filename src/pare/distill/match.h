@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/distill.h"  // IWYU pragma: export
+#include "pare/graph.h"
 
 namespace pare {
 

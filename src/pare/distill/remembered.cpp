@@ -19,19 +19,19 @@ bool RememberedOutputs::fits(const std::vector<at::Tensor>& outputs, int64_t ima
 std::vector<at::Tensor> RememberedOutputs::of(const Program& program, const at::Tensor& input, const Batch& batch) {
   const at::NoGradGuard no_grad;
   if (useless_ || !batch.samples.defined()) return program.run({&input, 1}).outputs;
-  if (!known_.defined()) known_ = at::zeros({batch.of}, at::kBool);
+  if (!known_.defined()) known_ = at::zeros({batch.total}, at::kBool);
   const at::Tensor missing = known_.index_select(0, batch.samples).logical_not().nonzero().flatten();
   if (missing.numel() > 0) {
     const at::Tensor part = missing.numel() == input.size(0) ? input : input.index_select(0, missing);
     auto outputs = program.run({&part, 1}).outputs;
     if (tables_.empty()) {
-      if (!fits(outputs, input.size(0), batch.of)) {
+      if (!fits(outputs, input.size(0), batch.total)) {
         useless_ = true;
         return outputs;
       }
       for (const at::Tensor& output : outputs) {
         std::vector<int64_t> sizes = output.sizes().vec();
-        sizes[0] = batch.of;
+        sizes[0] = batch.total;
         tables_.push_back(at::empty(sizes, output.options()));
       }
     }

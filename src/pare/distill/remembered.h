@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pare/data/loader.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 namespace pare {
 

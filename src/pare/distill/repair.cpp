@@ -13,11 +13,11 @@
 #include "pare/analysis/parameters.h"
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
+#include "pare/run.h"
 #include "pare/train/optimizer.h"
 
 namespace pare {

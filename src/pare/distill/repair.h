@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <string>
 
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
+#include "pare/observer.h"
 #include "pare/samples/samples.h"
 
 namespace pare {

@@ -7,14 +7,14 @@
 
 #include "pare/attribute/cam.h"
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
 #include "pare/distill/attention.h"
+#include "pare/error.h"
 
 namespace pare {
 
-std::vector<at::Tensor> score_gradients(const Observation& of, const at::Tensor& classes, bool differentiable) {
-  const at::Tensor z = class_scores(with_gradient(of.scores, OptionName{"match"}), classes).sum();
-  auto gradients = torch::autograd::grad({z}, of.layers, {}, /*retain_graph=*/true, differentiable,
+std::vector<at::Tensor> score_gradients(const Observation& seen, const at::Tensor& classes, bool differentiable) {
+  const at::Tensor z = class_scores(with_gradient(seen.scores, OptionName{"match"}), classes).sum();
+  auto gradients = torch::autograd::grad({z}, seen.layers, {}, /*retain_graph=*/true, differentiable,
                                          /*allow_unused=*/true);
   for (const auto& g : gradients)
     if (!g.defined())

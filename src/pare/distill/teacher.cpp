@@ -6,7 +6,7 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/passes/for_inference.h"
 #include "pare/train/method.h"
 

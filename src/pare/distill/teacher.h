@@ -11,7 +11,7 @@
 
 #include "pare/distill/match.h"
 #include "pare/distill/remembered.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 namespace pare {
 
@@ -30,7 +30,7 @@ class Teacher {
   std::vector<std::string> layers_;
   MatchMethod::Gradients gradients_;
   std::optional<Program> whole_;         // no gradients: scores, then layers; of the input: the graph
-  std::optional<Program> front_, back_;  // of layers: up to the first of them, and behind
+  std::optional<Program> front_, back_;  // of layers: up to the first of them, and after it
   std::string first_;
   RememberedOutputs remembered_;  // of whole_ without gradients, or of front_
 };

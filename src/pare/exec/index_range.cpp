@@ -6,14 +6,16 @@
 #include <set>
 #include <vector>
 
+#include "pare/ops/op.h"
+
 namespace pare {
 
 namespace {
 
-bool passes_integers_on(const Node& node) {
-  static const std::set<std::string> operators = {"Cast",      "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten",
-                                                  "Transpose", "Expand",   "Tile",      "Slice",   "Concat",  "Split"};
-  return node.domain.empty() && operators.contains(node.op);
+// Do the numbers of input i come out again, elsewhere perhaps?
+bool passes_on(const Node& node, size_t i) {
+  const OpKind kind = kind_of(node);
+  return kind == OpKind::join || (i == 0 && (kind == OpKind::same || moves_elements(kind)));
 }
 
 // The extent that the node indexes by its input i, if it does so.
@@ -46,7 +48,9 @@ std::optional<int64_t> index_limit(const Graph& graph, const std::string& value)
       for (size_t i = 0; i < node.inputs.size(); ++i)
         if (node.inputs[i] == now)
           if (const auto extent = extent_indexed_by(graph, node, i)) limit = std::min(limit.value_or(*extent), *extent);
-      if (!passes_integers_on(node)) continue;
+      bool passed = false;
+      for (size_t i = 0; i < node.inputs.size(); ++i) passed = passed || (node.inputs[i] == now && passes_on(node, i));
+      if (!passed) continue;
       for (const std::string& output : node.outputs)
         if (seen.insert(output).second) open.push_back(output);
     }

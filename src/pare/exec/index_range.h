@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

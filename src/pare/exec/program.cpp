@@ -1,4 +1,5 @@
-#include "pare/exec/program.h"
+#include "pare/ops/op.h"
+#include "pare/run.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

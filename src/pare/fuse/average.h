@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -21,10 +21,10 @@ at::Tensor between(const at::Tensor& D, const at::Tensor& from, const at::Tensor
 
 }  // namespace
 
-std::vector<at::Tensor> channels_by_block(const ChannelClass& of) {
-  std::vector<std::vector<int64_t>> lists(static_cast<size_t>(of.blocks));
-  for (size_t i = 0; i < of.block.size(); ++i)
-    lists[static_cast<size_t>(of.block[i])].push_back(static_cast<int64_t>(i));
+std::vector<at::Tensor> channels_by_block(const ChannelClass& own) {
+  std::vector<std::vector<int64_t>> lists(static_cast<size_t>(own.blocks));
+  for (size_t i = 0; i < own.block.size(); ++i)
+    lists[static_cast<size_t>(own.block[i])].push_back(static_cast<int64_t>(i));
   std::vector<at::Tensor> result;
   for (const auto& list : lists) result.push_back(at::tensor(list, at::kLong));
   return result;
@@ -40,13 +40,13 @@ BlockMap match_blocks(const std::vector<BlockCost>& classes) {
   const int64_t blocks = classes.front().target->blocks;
   if (blocks == 1) return {0};
   at::Tensor total = at::zeros({blocks, blocks}, at::kDouble);
-  for (const BlockCost& of : classes) {
-    const auto from = channels_by_block(*of.source);
-    const auto to = channels_by_block(*of.target);
+  for (const BlockCost& own : classes) {
+    const auto from = channels_by_block(*own.source);
+    const auto to = channels_by_block(*own.target);
     for (int64_t s = 0; s < blocks; ++s)
       for (int64_t t = 0; t < blocks; ++t)
         total.data_ptr<double>()[s * blocks + t] +=
-            inner_cost(between(of.D, from[static_cast<size_t>(s)], to[static_cast<size_t>(t)]));
+            inner_cost(between(own.D, from[static_cast<size_t>(s)], to[static_cast<size_t>(t)]));
   }
   const Assignment best = solve_assignment(total);
   BlockMap result(static_cast<size_t>(blocks));

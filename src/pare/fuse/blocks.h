@@ -32,7 +32,7 @@ BlockMap match_blocks(const std::vector<BlockCost>& classes);
 BlockMap identity_blocks(const std::vector<BlockCost>& classes);
 
 // The channels in each block, as lists of indices.
-std::vector<at::Tensor> channels_by_block(const ChannelClass& of);
+std::vector<at::Tensor> channels_by_block(const ChannelClass& channels);
 
 // The plan [source, target] of mass one made of those between matched blocks, which `solve` gives (of mass one each)
 // for the channels of the source and of the target.

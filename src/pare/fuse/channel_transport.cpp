@@ -6,8 +6,8 @@
 #include <map>
 #include <tuple>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 
 namespace pare {
 

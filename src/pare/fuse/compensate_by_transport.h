@@ -6,7 +6,7 @@
 // (1 − λ) W̃ + λ W_B with λ = ½. compensate/transport.h is the form that leaves the kept neurons as they are.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

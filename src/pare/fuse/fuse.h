@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "pare/dist/process_group.h"
 #include "pare/fuse.h"  // IWYU pragma: export
 #include "pare/fuse/optimal_transport.h"
 
@@ -11,6 +10,6 @@ namespace pare {
 
 // `samples` are inputs, one tensor per graph input, or this rank's part of them; empty: no data.
 FusionResult fuse(const std::vector<Graph>& models, const FuseOptions& options,
-                  const std::vector<at::Tensor>& samples = {}, ProcessGroup& ranks = alone());
+                  const std::vector<at::Tensor>& samples = {}, Observer& observer = unobserved());
 
 }  // namespace pare

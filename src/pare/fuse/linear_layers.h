@@ -1,5 +1,5 @@
-// The layers of a graph that are a matrix product of their input, y = W x + b place by place: Conv without groups, Gemm
-// and MatMul with constant weights. What a regression can fit.
+// The layers of a graph that are one matrix product of their input, y = W x + b place by place: without groups, with
+// weights of their own. What a regression can fit.
 //
 // Pure functions and values; any thread.
 #pragma once
@@ -8,29 +8,32 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/analysis/layers.h"
+#include "pare/graph.h"
 
 namespace pare {
 
-struct LinearLayer {
-  size_t node = 0;
-  std::string input, output;  // values
-  std::string weight, bias;   // tensors; no bias: empty
-};
-
-// In the graph's order. A weight that several nodes share is left out.
+// In the graph's order. A layer is left out whose weight or bias other nodes read too, or whose bias is no vector.
 std::vector<LinearLayer> linear_layers(const Graph& graph);
 
-// The graph with a bias of zero in every linear layer that has none and can take one (Conv, Gemm), but those that make
-// the values `but`.
+// The graph with a bias of zero in every linear layer that has none and can take one, but those that make the values
+// `but`.
 Graph with_biases(Graph graph, const std::set<std::string>& but = {});
 
-at::Tensor weight_matrix(const Graph& graph, const LinearLayer& layer);  // W [q, d]
+inline bool has_bias(const Graph& graph, const LinearLayer& layer) { return graph.nodes[layer.node].has_input(2); }
+const at::Tensor& bias_of(const Graph& graph, const LinearLayer& layer);
+
+at::Tensor weight_matrix(const Graph& graph, const LinearLayer& layer);  // W [q, d], in double
 // The graph with another weight matrix and, where the layer has one, bias.
 void set_weight_matrix(Graph& graph, const LinearLayer& layer, const at::Tensor& weight, const at::Tensor& bias);
 
-// x and y of every place, [n, d] and [n, q], with every `stride`-th place left in.
-at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& input, int64_t stride);
-at::Tensor output_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& output, int64_t stride);
+// Which of a layer's places a regression takes: every `stride`-th of all samples' together.
+struct Thinning {
+  int64_t places = 1;  // of a sample
+  int64_t stride = 1;
+};
+// x and y of those places, [n, d] and [n, q].
+at::Tensor thinned_inputs(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const Thinning& thinning);
+at::Tensor thinned_outputs(const LinearLayer& layer, const at::Tensor& y, const Thinning& thinning);
 
 }  // namespace pare

@@ -7,7 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -253,10 +254,8 @@ void check_same_size(const Network& reference, const ChannelClass& own, const Ch
 }
 
 bool is_nonlinear(const Node& node) {
-  static const std::set<std::string> operators = {
-      "Relu", "LeakyRelu",   "PRelu",     "Elu",      "Selu",     "Celu", "Tanh", "Sigmoid",
-      "Gelu", "HardSigmoid", "HardSwish", "Softsign", "Softplus", "Clip", "Mish", "Erf"};
-  return operators.contains(node.op);
+  const OpKind kind = kind_of(node);
+  return kind == OpKind::activation || kind == OpKind::function;
 }
 
 // Entries by (index, occurrence) of their channels.
@@ -343,8 +342,8 @@ Network matched_to(const Network& reference, Network other) {
   for (size_t k = 0; k < other.uses.size(); ++k) {
     ParameterUse& use = other.uses[k];
     for (PlacedSlot& slot : use.slots)
-      for (Place& of : slot.places)
-        if (of.channel_class >= 0) of.channel_class = renumbered[static_cast<size_t>(of.channel_class)];
+      for (Place& place : slot.places)
+        if (place.channel_class >= 0) place.channel_class = renumbered[static_cast<size_t>(place.channel_class)];
     const at::Tensor& a = reference.parameter(reference.uses[k]);
     const at::Tensor& b = other.parameter(use);
     for (int64_t axis = 0; axis < std::max(a.dim(), b.dim()); ++axis) {
@@ -356,7 +355,7 @@ Network matched_to(const Network& reference, Network other) {
                   fmt::join(b.sizes(), "x"));
     }
   }
-  for (auto& [id, of] : other.places) of.channel_class = renumbered[static_cast<size_t>(of.channel_class)];
+  for (auto& [id, place] : other.places) place.channel_class = renumbered[static_cast<size_t>(place.channel_class)];
   other.classes = std::move(classes);
   return other;
 }

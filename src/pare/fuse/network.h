@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "pare/analysis/exchange.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 
@@ -38,7 +38,8 @@ struct ChannelClass {
 struct Place {
   int64_t channel_class = -1;  // index into Network::classes; −1: not a channel
   int64_t index = 0;           // of the channel in its class
-  int64_t occurrence = 0;      // the how-many-th entry of that channel along this axis (pixels of a flattened map)
+  int64_t occurrence =
+      0;  // which of the entries of that channel along this axis, counted from 0 (pixels of a flattened map)
   bool operator==(const Place&) const = default;
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/transport/assignment.h"
 #include "pare/transport/exact.h"
 #include "pare/transport/sinkhorn.h"
@@ -80,15 +80,16 @@ class TransportWalk {
     result_.maps.resize(source.classes.size());
   }
 
-  Alignment run() {
+  Alignment run(Observer& observer) {
     for (size_t l = 0; l < source_.classes.size(); ++l) {
-      const ChannelClass& of = source_.classes[l];
+      observer.step("aligning", static_cast<int64_t>(l), static_cast<int64_t>(source_.classes.size()));
+      const ChannelClass& own = source_.classes[l];
       ClassAlignment report{
-          .name = of.name, .source = of.size, .target = size_in_target(l), .fixed = of.fixed, .reason = of.reason};
-      if (of.fixed)
-        result_.maps[l] = identity_map(of.size);
+          .name = own.name, .source = own.size, .target = size_in_target(l), .fixed = own.fixed, .reason = own.reason};
+      if (own.fixed)
+        result_.maps[l] = identity_map(own.size);
       else if (!is_matched(l))
-        result_.maps[l] = make_map(at::zeros({of.size, size_in_target(l)}, at::kDouble), options_.scaling);
+        result_.maps[l] = make_map(at::zeros({own.size, size_in_target(l)}, at::kDouble), options_.scaling);
       else
         result_.maps[l] = align(l, report);
       result_.classes.push_back(report);
@@ -135,14 +136,14 @@ class TransportWalk {
     if (!cost)
       throw Error(ErrorKind::unsupported, describe(target_.graph.nodes[target_.classes[l].node]),
                   "its channels have no weights to compare");
-    const ChannelClass& of = source_.classes[l];
+    const ChannelClass& own = source_.classes[l];
     at::Tensor plan;
-    if (of.kind < 0) {
+    if (own.kind < 0) {
       plan = plan_of(cost->decisive, cost->alpha, cost->beta, report);
     } else {
-      if (!result_.blocks.contains(of.kind)) result_.blocks[of.kind] = blocks_of(of.kind);
+      if (!result_.blocks.contains(own.kind)) result_.blocks[own.kind] = blocks_of(own.kind);
       plan = plan_in_blocks(
-          of, target_.classes[l], result_.blocks[of.kind], [&](const at::Tensor& from, const at::Tensor& to) {
+          own, target_.classes[l], result_.blocks[own.kind], [&](const at::Tensor& from, const at::Tensor& to) {
             const at::Tensor part = cost->decisive.index_select(0, from).index_select(1, to);
             return plan_of(part, cost->alpha.index_select(0, from), cost->beta.index_select(0, to), report);
           });
@@ -189,8 +190,8 @@ class TransportWalk {
 }  // namespace
 
 Alignment align_by_transport(const Network& source, const Network& target, const TransportFusionOptions& options,
-                             const ActivationPair& activations) {
-  return TransportWalk(source, target, options, activations).run();
+                             const ActivationPair& activations, Observer& observer) {
+  return TransportWalk(source, target, options, activations).run(observer);
 }
 
 }  // namespace pare

@@ -22,6 +22,7 @@
 #include "pare/fuse.h"
 #include "pare/fuse/blocks.h"
 #include "pare/fuse/points.h"
+#include "pare/observer.h"
 #include "pare/transport/ground_cost.h"
 
 namespace pare {
@@ -51,6 +52,6 @@ struct ActivationPair {
 };
 
 Alignment align_by_transport(const Network& source, const Network& target, const TransportFusionOptions& options,
-                             const ActivationPair& activations = {});
+                             const ActivationPair& activations = {}, Observer& observer = unobserved());
 
 }  // namespace pare

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <set>
 
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
+#include "pare/run.h"
 
 namespace pare {
 

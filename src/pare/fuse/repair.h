@@ -18,15 +18,15 @@
 
 #include <vector>
 
-#include "pare/core/graph.h"
-#include "pare/dist/process_group.h"
+#include "pare/graph.h"
+#include "pare/observer.h"
 
 namespace pare {
 
 struct Parents {
   const std::vector<Graph>& networks;
   const std::vector<double>& shares;
-  ProcessGroup& ranks = alone();  // each has its own part of the samples
+  Observer& observer = unobserved();  // each of its ranks has its own part of the samples
 };
 
 Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples, ProcessGroup& ranks = alone());

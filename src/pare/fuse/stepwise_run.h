@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
-#include "pare/exec/program.h"
+#include "pare/graph.h"
+#include "pare/run.h"
 
 namespace pare {
 

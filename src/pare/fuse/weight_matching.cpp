@@ -25,9 +25,9 @@ at::Tensor best_permutation(const Network& source, const Network& target, size_t
     for (size_t i = 0; i < from.size(); ++i) from[static_cast<size_t>(best.column[i])] = static_cast<int64_t>(i);
     return matching_map(from, G.size(0)).plan;
   };
-  const ChannelClass& of = source.classes[l];
-  if (of.kind < 0) return solve(gain);
-  return plan_in_blocks(of, target.classes[l], blocks.at(of.kind), [&](const at::Tensor& from, const at::Tensor& to) {
+  const ChannelClass& own = source.classes[l];
+  if (own.kind < 0) return solve(gain);
+  return plan_in_blocks(own, target.classes[l], blocks.at(own.kind), [&](const at::Tensor& from, const at::Tensor& to) {
     return solve(gain.index_select(0, from).index_select(1, to).contiguous());
   });
 }
@@ -35,9 +35,9 @@ at::Tensor best_permutation(const Network& source, const Network& target, size_t
 // Where widths differ: the transport of least cost.
 at::Tensor best_transport(const Network& source, const Network& target, size_t l, const at::Tensor& D,
                           const BlockMaps& blocks) {
-  const ChannelClass& of = source.classes[l];
-  if (of.kind < 0) return solve_transport(D).plan;
-  return plan_in_blocks(of, target.classes[l], blocks.at(of.kind), [&](const at::Tensor& from, const at::Tensor& to) {
+  const ChannelClass& own = source.classes[l];
+  if (own.kind < 0) return solve_transport(D).plan;
+  return plan_in_blocks(own, target.classes[l], blocks.at(own.kind), [&](const at::Tensor& from, const at::Tensor& to) {
     return solve_transport(D.index_select(0, from).index_select(1, to).contiguous()).plan;
   });
 }
@@ -136,16 +136,18 @@ bool sweep_once(const Network& source, const Network& target, Alignment& alignme
 }  // namespace
 
 Alignment match_weights(const Network& source, const Network& target, Alignment start,
-                        const WeightMatchingOptions& options) {
+                        const WeightMatchingOptions& options, Observer& observer) {
   Random random(mix_seed({options.seed, 0x9a7cu}));
-  for (int64_t sweep = 0; sweep < options.sweeps; ++sweep)
+  for (int64_t sweep = 0; sweep < options.sweeps; ++sweep) {
+    observer.step("matching weights", sweep, options.sweeps);
     if (!sweep_once(source, target, start, random, options)) break;
+  }
   report_costs(source, target, start);
   return start;
 }
 
 void match_many(const std::vector<Network>& networks, const Network& reference, std::vector<Alignment>& alignments,
-                const WeightMatchingOptions& options) {
+                const WeightMatchingOptions& options, Observer& observer) {
   Random random(mix_seed({options.seed, 0x3a11u}));
   std::vector<Graph> aligned;
   for (size_t k = 0; k < networks.size(); ++k)
@@ -154,6 +156,7 @@ void match_many(const std::vector<Network>& networks, const Network& reference, 
     bool changed = false;
     for (const int64_t chosen : random_permutation(static_cast<int64_t>(networks.size()), random)) {
       const auto k = static_cast<size_t>(chosen);
+      observer.step("matching weights to the mean", round, options.rounds);
       std::vector<Graph> others;
       for (size_t i = 0; i < networks.size(); ++i)
         if (i != k) others.push_back(aligned[i]);

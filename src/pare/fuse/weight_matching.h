@@ -25,11 +25,11 @@ struct WeightMatchingOptions {
 
 // Starts from the maps of `start`, of which every class must have one; its class reports are brought up to date.
 Alignment match_weights(const Network& source, const Network& target, Alignment start,
-                        const WeightMatchingOptions& options);
+                        const WeightMatchingOptions& options, Observer& observer = unobserved());
 
 // All networks have the reference's topology and widths or other widths; `alignments` are their maps onto the
 // reference.
 void match_many(const std::vector<Network>& networks, const Network& reference, std::vector<Alignment>& alignments,
-                const WeightMatchingOptions& options);
+                const WeightMatchingOptions& options, Observer& observer = unobserved());
 
 }  // namespace pare

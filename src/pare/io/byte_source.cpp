@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 
 namespace pare {
 

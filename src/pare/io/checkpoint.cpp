@@ -1,6 +1,6 @@
 #include "pare/io/checkpoint.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -2,7 +2,7 @@
 // of storage keys; then, for each key, its number of elements (8 bytes) and its elements.
 #include <unordered_map>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/checkpoint.h"
 #include "pare/io/tensor_bytes.h"
 #include "pare/io/torch_tensors.h"

@@ -1,7 +1,7 @@
 // The zip format: <root>/data.pkl is the object, <root>/data/<key> are the storages, <root>/byteorder their byte order.
 #include <algorithm>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/checkpoint.h"
 #include "pare/io/torch_tensors.h"
 #include "pare/io/zip.h"

@@ -9,8 +9,8 @@
 #include <ostream>
 #include <vector>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/io/tensor_bytes.h"
 
 namespace pare {

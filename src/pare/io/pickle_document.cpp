@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/pickle.h"
 
 namespace pare {

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/pickle.h"
 
 namespace pare {

@@ -8,8 +8,8 @@
 #include <ostream>
 #include <unordered_set>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/io/tensor_bytes.h"
 
 namespace pare {

@@ -6,7 +6,7 @@
 #include <array>
 #include <limits>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <unordered_set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/pickle_globals.h"
 #include "pare/io/tensor_bytes.h"
 

@@ -1,6 +1,6 @@
 #include "pare/io/weights.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/checkpoint.h"
 #include "pare/io/safetensors.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -11,10 +11,11 @@
 #include "pare/analysis/layers.h"
 #include "pare/analysis/scores.h"
 #include "pare/calibrate/moments.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
+#include "pare/ops/op.h"
+#include "pare/run.h"
 
 namespace pare {
 

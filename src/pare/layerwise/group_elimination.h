@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/layerwise/statistics.h"
 
 namespace pare {

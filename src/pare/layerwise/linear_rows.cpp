@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/window.h"
 
 namespace pare {
@@ -16,7 +16,7 @@ namespace {
 using at::indexing::Slice;
 using at::indexing::TensorIndex;
 
-bool is_spatial(const Layer& layer) { return layer.value_axis == 1; }
+bool is_spatial(const LinearLayer& layer) { return layer.value_axis == 1; }
 
 Shape kernel_of(const at::Tensor& weight) {
   const auto dims = weight.sizes();
@@ -113,14 +113,14 @@ at::Tensor rows_at_places(const at::Tensor& value, const at::Tensor& places) {
 
 }  // namespace
 
-bool has_rows(const Graph& graph, const Layer& layer) {
+bool has_rows(const Graph& graph, const LinearLayer& layer) {
   if (!layer.transposed) return true;
   const Node& node = graph.nodes[layer.node];
   const std::string pad = node.text("auto_pad", "NOTSET");
   return (pad.empty() || pad == "NOTSET" || pad == "VALID") && !node.has("output_shape");
 }
 
-at::Tensor weight_by_group(const Graph& graph, const Layer& layer) {
+at::Tensor weight_by_group(const Graph& graph, const LinearLayer& layer) {
   at::Tensor weight = graph.tensor(graph.nodes[layer.node].inputs[1]).to(at::kDouble);
   if (!is_spatial(layer)) return (layer.in_axis == 0 ? weight.t() : weight).unsqueeze(0).unsqueeze(-1).contiguous();
   const int64_t groups = layer.groups;
@@ -129,7 +129,7 @@ at::Tensor weight_by_group(const Graph& graph, const Layer& layer) {
   return (layer.transposed ? weight.transpose(1, 2) : weight).contiguous();
 }
 
-void store_weight(Graph& graph, const Layer& layer, const at::Tensor& weight) {
+void store_weight(Graph& graph, const LinearLayer& layer, const at::Tensor& weight) {
   const at::Tensor& old = graph.tensor(graph.nodes[layer.node].inputs[1]);
   at::Tensor fresh = layer.transposed ? weight.transpose(1, 2) : weight;
   if (is_spatial(layer)) {
@@ -159,14 +159,14 @@ at::Tensor sampled_places(int64_t all, int64_t most, int64_t first_image, int64_
   return places;
 }
 
-int64_t places_of(const Layer& layer, const at::Tensor& y) {
+int64_t places_of(const LinearLayer& layer, const at::Tensor& y) {
   const int64_t axis = layer.value_axis < 0 ? y.dim() - 1 : layer.value_axis;
   int64_t places = 1;
   for (int64_t i = 1; i < y.dim(); ++i) places *= i == axis ? 1 : y.size(i);
   return places;
 }
 
-at::Tensor input_rows(const Graph& graph, const Layer& layer, const at::Tensor& x, const at::Tensor& places) {
+at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const at::Tensor& places) {
   if (!is_spatial(layer)) return rows_at_places(x, places).flatten(0, 1).unsqueeze(0);
   const Node& node = graph.nodes[layer.node];
   const Shape kernel = kernel_of(graph.tensor(node.inputs[1]));
@@ -177,7 +177,7 @@ at::Tensor input_rows(const Graph& graph, const Layer& layer, const at::Tensor& 
   return by_group(rows.reshape({rows.size(0) * rows.size(1), -1}), layer.groups);
 }
 
-at::Tensor output_rows(const Layer& layer, const at::Tensor& y, const at::Tensor& places) {
+at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places) {
   if (!is_spatial(layer)) return rows_at_places(y, places).flatten(0, 1).unsqueeze(0);
   const Shape extents(y.sizes().begin() + 2, y.sizes().end());
   return by_group(at_places(y, extents, places).flatten(0, 1), layer.groups);

@@ -10,17 +10,17 @@
 #include <cstdint>
 
 #include "pare/analysis/layers.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 
 // Can rows be made of what the layer reads? Not of a ConvTranspose whose padding is worked out at run time.
-bool has_rows(const Graph& graph, const Layer& layer);
+bool has_rows(const Graph& graph, const LinearLayer& layer);
 
 // double [groups, outputs, channels, kernel]: of each group, what an output takes from each entry of the patch.
-at::Tensor weight_by_group(const Graph& graph, const Layer& layer);
+at::Tensor weight_by_group(const Graph& graph, const LinearLayer& layer);
 // The graph with such a weight in the layer.
-void store_weight(Graph& graph, const Layer& layer, const at::Tensor& weight);
+void store_weight(Graph& graph, const LinearLayer& layer, const at::Tensor& weight);
 
 // Which places of the output of each image are looked at: [images, places], numbers of places counted through height
 // and width. All of them up to `most`, else one at random out of each of `most` equal parts; a function of the seed and
@@ -28,10 +28,10 @@ void store_weight(Graph& graph, const Layer& layer, const at::Tensor& weight);
 at::Tensor sampled_places(int64_t all, int64_t most, int64_t first_image, int64_t images, uint64_t seed);
 
 // How many places the layer's output y has in an image.
-int64_t places_of(const Layer& layer, const at::Tensor& y);
+int64_t places_of(const LinearLayer& layer, const at::Tensor& y);
 
 // [groups, images·places, channels·kernel] of the layer's input x, and [groups, images·places, outputs] of its output.
-at::Tensor input_rows(const Graph& graph, const Layer& layer, const at::Tensor& x, const at::Tensor& places);
-at::Tensor output_rows(const Layer& layer, const at::Tensor& y, const at::Tensor& places);
+at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const at::Tensor& places);
+at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places);
 
 }  // namespace pare

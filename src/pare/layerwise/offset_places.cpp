@@ -8,8 +8,8 @@ namespace pare {
 
 Graph with_offset_places(Graph graph) {
   for (size_t n = graph.nodes.size(); n-- > 0;) {  // from the end: an addition moves only what comes after it
-    const auto layer = graph.nodes[n].op == "MatMul" ? layer_of(graph, n) : std::nullopt;
-    if (!layer) continue;
+    const auto layer = layer_of(graph, n);
+    if (!layer || layer->takes_bias) continue;
     const at::Tensor& weight = graph.tensor(graph.nodes[n].inputs[1]);
     add_offset(graph, *layer, at::zeros({weight.size(layer->out_axis)}, at::kDouble));
   }
@@ -18,8 +18,8 @@ Graph with_offset_places(Graph graph) {
 
 Graph without_zero_offsets(Graph graph) {
   for (size_t n = 0; n + 1 < graph.nodes.size(); ++n) {
-    const auto layer = graph.nodes[n].op == "MatMul" ? layer_of(graph, n) : std::nullopt;
-    const auto reader = layer ? only_reader(graph, usage_of(graph), n) : std::nullopt;
+    const auto layer = layer_of(graph, n);
+    const auto reader = layer && !layer->takes_bias ? only_reader(graph, usage_of(graph), n) : std::nullopt;
     if (!reader || graph.nodes[*reader].op != "Add") continue;
     const Node& add = graph.nodes[*reader];
     const std::string& other = add.inputs[add.inputs[0] == graph.nodes[n].outputs[0] ? 1 : 0];

@@ -2,7 +2,7 @@
 // move its mean; those that are still zero at the end go again.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

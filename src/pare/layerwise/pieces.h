@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/samples/samples.h"
 
 namespace pare {

@@ -8,7 +8,7 @@
 
 #include "pare/analysis/layers.h"
 #include "pare/calibrate/moments.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/layerwise/eliminate.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/pooled_source.h"
@@ -63,7 +63,7 @@ class Refit {
     return slot.node;
   }
 
-  std::optional<Layer> solvable(size_t node) const {
+  std::optional<LinearLayer> solvable(size_t node) const {
     const auto layer = layer_of(original_, node);
     if (!layer || !has_rows(original_, *layer)) return {};
     const at::Tensor weight = weight_by_group(original_, *layer);
@@ -101,7 +101,7 @@ class Refit {
     both_->note_change(n);
   }
 
-  bool depthwise(const Layer& layer) const {
+  bool depthwise(const LinearLayer& layer) const {
     return layer.groups > 1 && original_.tensor(original_.nodes[layer.node].inputs[1]).size(1) == 1;
   }
 
@@ -111,17 +111,16 @@ class Refit {
     at::Tensor x, t;  // [groups, n, unknowns], [groups, n, outputs]
   };
 
-  Rows rows(const Layer& layer, const BothValues& values) const {
+  Rows rows(const LinearLayer& layer, const BothValues& values) const {
     const Node& node = original_.nodes[layer.node];
     const at::Tensor y = evaluate_node(original_, node, values.before).front();
     const at::Tensor t = options_.shortcut ? y + lost_beside(layer, values, y) : y;
     const at::Tensor places = some_places(layer, places_of(layer, t), values.first, t.size(0));
-    return {input_rows(original_, layer, values.after.at(node.inputs[0]), places),
-            output_rows(layer, t, places) / scale_of(node)};
+    return {input_rows(original_, layer, values.after.at(node.inputs[0]), places), output_rows(layer, t, places)};
   }
 
   // As many as its unknowns need: neighbouring places tell much the same.
-  at::Tensor some_places(const Layer& layer, int64_t all, int64_t first, int64_t images) const {
+  at::Tensor some_places(const LinearLayer& layer, int64_t all, int64_t first, int64_t images) const {
     const at::Tensor& weight = original_.tensor(original_.nodes[layer.node].inputs[1]);
     const double unknowns = static_cast<double>(weight.numel() / weight.size(layer.out_axis));
     const auto enough = static_cast<int64_t>(std::ceil(options_.rows_per_unknown * unknowns / samples_));
@@ -129,8 +128,8 @@ class Refit {
   }
 
   // Averages and the layer change places: it is applied to every place of the averaged value.
-  Rows rows_before_pool(const Layer& layer, const std::string& value, const BothValues& values) const {
-    const Layer everywhere{.value_axis = 1};
+  Rows rows_before_pool(const LinearLayer& layer, const std::string& value, const BothValues& values) const {
+    const LinearLayer everywhere{.value_axis = 1};
     const at::Tensor& before = values.before.at(value);
     const at::Tensor places = some_places(layer, places_of(everywhere, before), values.first, before.size(0));
     const at::Tensor x = output_rows(everywhere, before, places)[0];
@@ -139,19 +138,15 @@ class Refit {
     return {output_rows(everywhere, values.after.at(value), places), t.unsqueeze(0)};
   }
 
-  // A Gemm multiplies its product by this; weights and offsets are those of the product.
-  static double scale_of(const Node& node) { return node.op == "Gemm" ? node.real("alpha", 1) : 1; }
-
-  static at::Tensor bias_of(const Graph& graph, const Layer& layer) {
+  static at::Tensor bias_of(const Graph& graph, const LinearLayer& layer) {
     const Node& node = graph.nodes[layer.node];
     const int64_t outputs = graph.tensor(node.inputs[1]).size(layer.out_axis) * (layer.transposed ? layer.groups : 1);
-    if (node.op == "MatMul" || !node.has_input(2)) return at::zeros({outputs}, at::kDouble);
-    const double beta = node.op == "Gemm" ? node.real("beta", 1) / scale_of(node) : 1;
-    return beta * graph.tensor(node.inputs[2]).to(at::kDouble).reshape({-1}).expand({outputs});
+    if (!layer.takes_bias || !node.has_input(2)) return at::zeros({outputs}, at::kDouble);
+    return graph.tensor(node.inputs[2]).to(at::kDouble).reshape({-1}).expand({outputs});
   }
 
   // What the shortcut added to the layer's output y lost, as the layer would have to give it.
-  at::Tensor lost_beside(const Layer& layer, const BothValues& values, const at::Tensor& y) const {
+  at::Tensor lost_beside(const LinearLayer& layer, const BothValues& values, const at::Tensor& y) const {
     const at::Tensor nothing = at::zeros({1}, y.options());
     size_t last = layer.node;
     at::Tensor scale;
@@ -181,7 +176,7 @@ class Refit {
   }
 
   // The node that averages what the layer reads, channel by channel.
-  std::optional<size_t> averaging_node(const Layer& layer) const {
+  std::optional<size_t> averaging_node(const LinearLayer& layer) const {
     const auto pool = pool_before(original_, usage_, layer.node);
     if (!pool) return {};
     const auto type = map_.shapes.types.find(original_.nodes[*pool].inputs[0]);
@@ -193,7 +188,7 @@ class Refit {
 
   // --- solving
 
-  void solve(const Layer& layer, bool lost) {
+  void solve(const LinearLayer& layer, bool lost) {
     GroupMoments moments = moments_of(layer);
     const at::Tensor prior = weight_by_group(compressed_, layer);
     choose(layer.node, moments, prior);
@@ -220,7 +215,7 @@ class Refit {
     solved_.insert(node.outputs[0]);
   }
 
-  GroupMoments moments_of(const Layer& layer) {
+  GroupMoments moments_of(const LinearLayer& layer) {
     const at::Tensor weight = weight_by_group(original_, layer);
     const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
     GroupMoments moments(static_cast<size_t>(weight.size(0)), {none, none});

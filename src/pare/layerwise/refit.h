@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
 #include "pare/layerwise/side_by_side.h"
 #include "pare/layerwise/solve_layer.h"
+#include "pare/observer.h"
 
 namespace pare {
 

@@ -32,7 +32,7 @@ Variant variant_of(const Graph& graph, const ChannelMap& map, size_t g, const Gr
   auto solutions = solve_readers(graph, map, group.group, gone, statistics, ridge);
   // From the last node on: an addition that is new must not move those that are still to come.
   for (auto entry = solutions.rbegin(); entry != solutions.rend(); ++entry) {
-    const Layer& layer = statistics.at(entry->first).layer;
+    const LinearLayer& layer = statistics.at(entry->first).layer;
     store_weight(variant.graph, layer, entry->second.weight);
     add_offset(variant.graph, layer, entry->second.offset);
   }

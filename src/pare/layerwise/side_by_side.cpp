@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
 
 namespace pare {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/samples/samples.h"

@@ -6,18 +6,18 @@
 #include <algorithm>
 #include <set>
 
-#include "pare/exec/program.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/pooled_source.h"
+#include "pare/run.h"
 
 namespace pare {
 
 namespace {
 
 struct MeasuredReader {
-  Layer layer;
+  LinearLayer layer;
   bool patches = true;
   std::string value;  // what its rows are made of
   bool pooled = false;
@@ -51,9 +51,9 @@ std::vector<MeasuredReader> readers_of(const Graph& graph, const ChannelMap& map
 // Rows [groups, n, …] of what the reader sees of a piece.
 at::Tensor rows_of_reader(const Graph& graph, const MeasuredReader& reader, const at::Tensor& x, const at::Tensor& y,
                           int64_t first, const StatisticsOptions& options) {
-  const Layer everywhere{.node = reader.layer.node,
-                         .groups = reader.layer.groups,
-                         .value_axis = reader.pooled ? 1 : reader.layer.value_axis};
+  const LinearLayer everywhere{.node = reader.layer.node,
+                               .groups = reader.layer.groups,
+                               .value_axis = reader.pooled ? 1 : reader.layer.value_axis};
   const bool whole = reader.patches && !reader.pooled;
   const at::Tensor& seen = whole ? y : x;
   const at::Tensor places = sampled_places(places_of(whole ? reader.layer : everywhere, seen), options.places, first,

@@ -7,9 +7,9 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/analysis/layers.h"
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
 #include "pare/layerwise/row_moments.h"
+#include "pare/observer.h"
 #include "pare/samples/samples.h"
 
 namespace pare {
@@ -23,7 +23,7 @@ struct StatisticsOptions {
 
 // The rows of one layer's input, by group of the layer.
 struct ReaderStatistics {
-  Layer layer;
+  LinearLayer layer;
   bool patches = true;             // rows are patches [channels·kernel]; else channels, every place of a patch alike
   std::vector<RowMoments> groups;  // of the rows alone
 };

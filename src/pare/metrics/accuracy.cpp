@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

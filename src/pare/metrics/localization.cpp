@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

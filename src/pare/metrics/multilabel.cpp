@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

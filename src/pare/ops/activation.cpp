@@ -139,12 +139,23 @@ constexpr OpDef map(std::string_view type, EvaluateFunction evaluate, int since 
           .evaluate = evaluate,
           .infer = infer_same,
           .cost = cost_elementwise,
-          .labels = labels_same};
+          .labels = labels_same,
+          .traits = {.kind = OpKind::function, .law = Law::rigid}};
 }
+
+constexpr OpDef nonlinear(std::string_view type, EvaluateFunction evaluate, int since = 1) {
+  OpDef op = map(type, evaluate, since);
+  op.traits.kind = OpKind::activation;
+  return op;
+}
+
+constexpr OpTraits kHomogeneous = {.kind = OpKind::activation, .law = Law::homogeneous};
+constexpr OpTraits kGate = {.kind = OpKind::activation, .law = Law::rigid, .gate = true};
 
 constexpr OpDef test(std::string_view type, EvaluateFunction evaluate) {
   OpDef op = map(type, evaluate);
   op.infer = infer_bool;
+  op.traits = {};
   return op;
 }
 
@@ -156,27 +167,28 @@ Tensors softplus(const EvalContext& context) {
 Tensors reciprocal(const EvalContext& context) { return in_float(context, at::reciprocal); }
 
 constexpr OpDef kOps[] = {
-    map("Relu", relu),
-    map("LeakyRelu", leaky_relu).taking("alpha"),
-    map("Elu", elu).taking("alpha"),
-    map("Selu", selu).taking("alpha gamma"),
-    map("Celu", celu, 12).taking("alpha"),
-    map("Gelu", gelu, 20).taking("approximate"),
-    map("Sigmoid", unary<at::sigmoid>),
-    map("HardSigmoid", hard_sigmoid).taking("alpha beta"),
-    map("HardSwish", hard_swish, 14),
-    map("Mish", mish, 18),
-    map("Tanh", unary<at::tanh>),
-    map("Softplus", softplus),
-    map("Softsign", softsign),
-    map("ThresholdedRelu", thresholded_relu, 10).taking("alpha"),
+    map("Relu", relu).being(kHomogeneous),
+    map("LeakyRelu", leaky_relu).taking("alpha").being(kHomogeneous),
+    nonlinear("Elu", elu).taking("alpha"),
+    nonlinear("Selu", selu).taking("alpha gamma"),
+    nonlinear("Celu", celu, 12).taking("alpha"),
+    nonlinear("Gelu", gelu, 20).taking("approximate"),
+    map("Sigmoid", unary<at::sigmoid>)
+        .being({.kind = OpKind::activation, .law = Law::rigid, .probabilities = true, .gate = true}),
+    map("HardSigmoid", hard_sigmoid).taking("alpha beta").being(kGate),
+    nonlinear("HardSwish", hard_swish, 14),
+    nonlinear("Mish", mish, 18),
+    nonlinear("Tanh", unary<at::tanh>),
+    nonlinear("Softplus", softplus),
+    nonlinear("Softsign", softsign),
+    nonlinear("ThresholdedRelu", thresholded_relu, 10).taking("alpha"),
     map("Shrink", shrink, 9).taking("bias lambd"),
     map("Erf", unary<at::erf>, 9),
     map("Exp", unary<at::exp>),
     map("Log", unary<at::log>),
     map("Sqrt", unary<at::sqrt>),
     map("Reciprocal", reciprocal),
-    map("Abs", unary<at::abs>),
+    map("Abs", unary<at::abs>).being({.kind = OpKind::function, .law = Law::homogeneous}),
     map("Neg", unary<at::neg>),
     map("Sign", unary<at::sign>, 9),
     map("Ceil", unary<at::ceil>),
@@ -202,7 +214,8 @@ constexpr OpDef kOps[] = {
      .evaluate = identity,
      .infer = infer_same,
      .cost = cost_none,
-     .labels = labels_same},
+     .labels = labels_same,
+     .traits = {.kind = OpKind::same, .law = Law::average}},
     {.type = "Clip",
      .since = 11,
      .min_inputs = 1,
@@ -210,7 +223,8 @@ constexpr OpDef kOps[] = {
      .evaluate = clip,
      .infer = infer_same,
      .cost = cost_elementwise,
-     .labels = labels_same},
+     .labels = labels_same,
+     .traits = {.kind = OpKind::activation, .law = Law::rigid, .gate = true}},
     {.type = "Dropout",
      .attributes = "seed",
      .since = 12,
@@ -219,7 +233,8 @@ constexpr OpDef kOps[] = {
      .evaluate = dropout,
      .infer = infer_dropout,
      .cost = cost_none,
-     .labels = labels_dropout},
+     .labels = labels_dropout,
+     .traits = {.kind = OpKind::same, .law = Law::average}},
 };
 
 }  // namespace activation

@@ -112,13 +112,13 @@ constexpr OpDef variadic(std::string_view type, EvaluateFunction evaluate) {
 }
 
 constexpr OpDef kOps[] = {
-    combine("Add", add),
-    combine("Sub", sub),
-    combine("Mul", binary<at::mul>),
-    combine("Div", div),
+    combine("Add", add).being({.kind = OpKind::sum}),
+    combine("Sub", sub).being({.kind = OpKind::sum}),
+    combine("Mul", binary<at::mul>).being({.kind = OpKind::product}),
+    combine("Div", div).being({.kind = OpKind::product}),
     combine("Mod", mod, 10).taking("fmod"),
     combine("Pow", pow),
-    combine("PRelu", prelu),
+    combine("PRelu", prelu).being({.kind = OpKind::activation, .law = Law::homogeneous, .learned = {1}}),
     combine("BitwiseAnd", binary<at::bitwise_and>, 18),
     combine("BitwiseOr", binary<at::bitwise_or>, 18),
     combine("BitwiseXor", binary<at::bitwise_xor>, 18),
@@ -130,10 +130,10 @@ constexpr OpDef kOps[] = {
     compare("GreaterOrEqual", binary<at::ge>, 12),
     compare("Less", binary<at::lt>),
     compare("LessOrEqual", binary<at::le>, 12),
-    variadic("Max", fold<at::maximum>),
-    variadic("Min", fold<at::minimum>),
-    variadic("Sum", fold<plus>),
-    variadic("Mean", mean),
+    variadic("Max", fold<at::maximum>).being({.kind = OpKind::choice}),
+    variadic("Min", fold<at::minimum>).being({.kind = OpKind::choice}),
+    variadic("Sum", fold<plus>).being({.kind = OpKind::sum}),
+    variadic("Mean", mean).being({.kind = OpKind::sum}),
     {.type = "Where",
      .since = 9,
      .min_inputs = 3,
@@ -141,7 +141,8 @@ constexpr OpDef kOps[] = {
      .evaluate = where,
      .infer = infer_where,
      .cost = cost_elementwise,
-     .labels = labels_broadcast},
+     .labels = labels_broadcast,
+     .traits = {.typed_like = 1}},
 };
 
 }  // namespace arithmetic

@@ -14,7 +14,7 @@ namespace pare {
 namespace {
 
 // Pixels × channels, where several neighbouring pixels of few channels count as one of more: their channels lie one
-// behind the other in memory. Sums are taken over blocks of pixels in single precision, and over blocks in double.
+// after the other in memory. Sums are taken over blocks of pixels in single precision, and over blocks in double.
 struct Pixels {
   int64_t count, channels;
   int64_t joined;  // so many pixels of the image are one

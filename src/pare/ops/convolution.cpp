@@ -264,6 +264,16 @@ void rewrite_conv_transpose(RewriteContext& context) {
     context.node.attributes["group"] = static_cast<int64_t>(context.kept_in(0, 1).size());
 }
 
+std::optional<LinearLayer> linear_conv(const Node& node, size_t weight, int64_t rank) {
+  if (weight != 1 || rank < 3) return {};
+  return LinearLayer{.groups = node.integer("group", 1)};
+}
+
+std::optional<LinearLayer> linear_conv_transpose(const Node& node, size_t weight, int64_t rank) {
+  if (weight != 1 || rank < 3) return {};
+  return LinearLayer{.groups = node.integer("group", 1), .out_axis = 1, .in_axis = 0, .transposed = true};
+}
+
 constexpr OpDef kOps[] = {
     {.type = "Conv",
      .attributes = "auto_pad dilations group kernel_shape pads strides",
@@ -273,7 +283,8 @@ constexpr OpDef kOps[] = {
      .infer = infer_conv,
      .cost = cost_conv,
      .labels = labels_conv,
-     .rewrite = rewrite_conv},
+     .rewrite = rewrite_conv,
+     .traits = {.kind = OpKind::linear, .learned = {1, 2}, .linear = linear_conv}},
     {.type = "ConvTranspose",
      .attributes = "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
      .min_inputs = 2,
@@ -282,7 +293,8 @@ constexpr OpDef kOps[] = {
      .infer = infer_conv_transpose,
      .cost = cost_conv_transpose,
      .labels = labels_conv_transpose,
-     .rewrite = rewrite_conv_transpose},
+     .rewrite = rewrite_conv_transpose,
+     .traits = {.kind = OpKind::linear, .learned = {1, 2}, .linear = linear_conv_transpose}},
 };
 
 }  // namespace convolution

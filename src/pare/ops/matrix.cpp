@@ -320,6 +320,27 @@ Cost cost_einsum(const CostContext& context) {
   return {.macs = macs, .flops = 2 * macs};
 }
 
+std::optional<LinearLayer> linear_gemm(const Node& node, size_t weight, int64_t /*rank*/) {
+  if (weight != 1 || node.integer("transA", 0) != 0) return {};
+  const bool turned = node.integer("transB", 0) != 0;
+  return LinearLayer{.out_axis = turned ? 0 : 1,
+                     .in_axis = turned ? 1 : 0,
+                     .value_axis = -1,
+                     .alpha = node.real("alpha", 1),
+                     .beta = node.real("beta", 1)};
+}
+
+std::optional<LinearLayer> linear_matmul(const Node& /*node*/, size_t weight, int64_t rank) {
+  if (weight > 1 || rank < 1) return {};
+  const int64_t rows = std::max<int64_t>(rank - 2, 0);  // a vector is summed over along its only axis
+  LinearLayer layer{.weight = weight, .out_axis = rows, .in_axis = rank - 1, .value_axis = -2, .takes_bias = false};
+  if (weight == 1) {
+    std::swap(layer.out_axis, layer.in_axis);
+    layer.value_axis = -1;
+  }
+  return layer;
+}
+
 constexpr OpDef kOps[] = {
     {.type = "Gemm",
      .attributes = "alpha beta transA transB",
@@ -329,14 +350,16 @@ constexpr OpDef kOps[] = {
      .evaluate = gemm,
      .infer = infer_gemm,
      .cost = cost_gemm,
-     .labels = labels_gemm},
+     .labels = labels_gemm,
+     .traits = {.kind = OpKind::linear, .learned = {0, 1, 2}, .linear = linear_gemm}},
     {.type = "MatMul",
      .min_inputs = 2,
      .max_inputs = 2,
      .evaluate = matmul,
      .infer = infer_matmul,
      .cost = cost_matmul,
-     .labels = labels_matmul},
+     .labels = labels_matmul,
+     .traits = {.kind = OpKind::linear, .learned = {0, 1}, .linear = linear_matmul}},
     {.type = "Einsum",
      .attributes = "equation",
      .since = 12,

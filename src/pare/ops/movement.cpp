@@ -338,18 +338,28 @@ constexpr OpDef move(std::string_view type, size_t max_inputs, EvaluateFunction 
 }
 
 constexpr OpDef kOps[] = {
-    move("Reshape", 2, reshape, infer_reshape, labels_moved<reshape>, 5, rewrite_target_shape).taking("allowzero"),
-    move("Flatten", 1, flatten, infer_flatten, labels_moved<flatten>).taking("axis"),
-    move("Squeeze", 2, squeeze, infer_squeeze, labels_moved<squeeze>),
-    move("Unsqueeze", 2, unsqueeze, infer_unsqueeze, labels_moved<unsqueeze>),
-    move("Transpose", 1, transpose, infer_transpose, labels_moved<transpose>).taking("perm"),
-    move("Expand", 2, expand, infer_expand, labels_moved<expand>, 8, rewrite_target_shape),
-    move("Tile", 2, tile, infer_tile, labels_moved<tile>, 6),
-    move("Concat", SIZE_MAX, concat, infer_concat, labels_concat, 4).taking("axis"),
-    move("Split", 2, split, infer_split, labels_moved<split>, 2, rewrite_split).taking("axis num_outputs"),
+    move("Reshape", 2, reshape, infer_reshape, labels_moved<reshape>, 5, rewrite_target_shape)
+        .taking("allowzero")
+        .being({.kind = OpKind::reshape}),
+    move("Flatten", 1, flatten, infer_flatten, labels_moved<flatten>).taking("axis").being({.kind = OpKind::reshape}),
+    move("Squeeze", 2, squeeze, infer_squeeze, labels_moved<squeeze>).being({.kind = OpKind::reshape}),
+    move("Unsqueeze", 2, unsqueeze, infer_unsqueeze, labels_moved<unsqueeze>).being({.kind = OpKind::reshape}),
+    move("Transpose", 1, transpose, infer_transpose, labels_moved<transpose>)
+        .taking("perm")
+        .being({.kind = OpKind::permutation}),
+    move("Expand", 2, expand, infer_expand, labels_moved<expand>, 8, rewrite_target_shape)
+        .being({.kind = OpKind::repetition}),
+    move("Tile", 2, tile, infer_tile, labels_moved<tile>, 6).being({.kind = OpKind::repetition}),
+    move("Concat", SIZE_MAX, concat, infer_concat, labels_concat, 4).taking("axis").being({.kind = OpKind::join}),
+    move("Split", 2, split, infer_split, labels_moved<split>, 2, rewrite_split)
+        .taking("axis num_outputs")
+        .being({.kind = OpKind::selection}),
     move("DepthToSpace", 1, depth_to_space, infer_depth_to_space, labels_moved<depth_to_space>)
-        .taking("blocksize mode"),
-    move("SpaceToDepth", 1, space_to_depth, infer_space_to_depth, labels_moved<space_to_depth>).taking("blocksize"),
+        .taking("blocksize mode")
+        .being({.kind = OpKind::permutation}),
+    move("SpaceToDepth", 1, space_to_depth, infer_space_to_depth, labels_moved<space_to_depth>)
+        .taking("blocksize")
+        .being({.kind = OpKind::permutation}),
     kSlice,
     kPad,
 };

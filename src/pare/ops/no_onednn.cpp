@@ -1,7 +1,7 @@
 // The twin of onednn.cpp where oneDNN's headers are missing.
 #include <ATen/ATen.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/onednn.h"
 
 namespace pare {

@@ -4,7 +4,7 @@
 
 #include <dnnl.hpp>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -3,6 +3,7 @@
 //   infer     gives the outputs' types from the inputs' types (and the values of those that are known)
 //   cost      counts multiply-accumulates and other operations from the types
 //   labels    says which channels of the inputs are which channels of the outputs (ops/labels.h)
+//   traits    say what kind of function it is (ops/traits.h)
 //   rewrite   adapts attributes and constants of the node after channels were removed (only operators that need it)
 #pragma once
 
@@ -15,8 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/core/error.h"
-#include "pare/core/graph.h"
+#include "pare/error.h"
+#include "pare/graph.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
@@ -95,11 +97,18 @@ struct OpDef {
   CostFunction cost = nullptr;
   LabelFunction labels = nullptr;
   RewriteFunction rewrite = nullptr;
+  OpTraits traits = {};
 
   // The same operator with these attributes.
   constexpr OpDef taking(std::string_view names) const {
     OpDef op = *this;
     op.attributes = names;
+    return op;
+  }
+  // The same operator with these traits.
+  constexpr OpDef being(const OpTraits& own) const {
+    OpDef op = *this;
+    op.traits = own;
     return op;
   }
   bool takes(std::string_view attribute) const;

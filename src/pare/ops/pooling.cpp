@@ -152,7 +152,7 @@ Tensor window_sums(const Tensor& x, const Window& window) {
   return sum;
 }
 
-// How many inputs each place of the window counts. Padding counts when `include` says so; what lies behind the padding
+// How many inputs each place of the window counts. Padding counts when `include` says so; what lies beyond the padding
 // (ceil_mode) never does.
 Tensor window_counts(const Window& window, bool include, const Tensor& like) {
   Tensor counts = at::ones({}, like.options());
@@ -280,7 +280,7 @@ Shape unpooled_dims(const Node& node, std::span<const int64_t> dims) {
   return result;
 }
 
-// The indices point into the extents above; a larger output_shape adds zeros behind them.
+// The indices point into the extents above; a larger output_shape adds zeros after them.
 Tensors max_unpool(const EvalContext& context) {
   const Tensor& x = context.in(0);
   const Tensor indices = context.in(1).to(at::kLong).flatten();
@@ -351,13 +351,18 @@ constexpr OpDef global(std::string_view type, EvaluateFunction evaluate) {
 }
 
 constexpr OpDef kOps[] = {
-    pool("MaxPool", max_pool, 10).taking("auto_pad ceil_mode dilations kernel_shape pads storage_order strides"),
+    pool("MaxPool", max_pool, 10)
+        .taking("auto_pad ceil_mode dilations kernel_shape pads storage_order strides")
+        .being({.kind = OpKind::maximum, .law = Law::order}),
     pool("AveragePool", average_pool, 10)
-        .taking("auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"),
-    pool("LpPool", lp_pool, 2).taking("auto_pad ceil_mode dilations kernel_shape p pads strides"),
-    global("GlobalAveragePool", global_average_pool),
-    global("GlobalMaxPool", global_max_pool),
-    global("GlobalLpPool", global_lp_pool).taking("p"),
+        .taking("auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides")
+        .being({.kind = OpKind::average}),
+    pool("LpPool", lp_pool, 2)
+        .taking("auto_pad ceil_mode dilations kernel_shape p pads strides")
+        .being({.law = Law::homogeneous}),
+    global("GlobalAveragePool", global_average_pool).being({.kind = OpKind::average, .law = Law::average}),
+    global("GlobalMaxPool", global_max_pool).being({.kind = OpKind::maximum, .law = Law::order}),
+    global("GlobalLpPool", global_lp_pool).taking("p").being({.law = Law::homogeneous}),
     {.type = "MaxUnpool",
      .attributes = "kernel_shape pads strides",
      .since = 9,

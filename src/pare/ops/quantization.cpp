@@ -103,7 +103,7 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFuncti
 
 constexpr OpDef kOps[] = {
     op("QuantizeLinear", quantize, infer_quantize, 13, 3).taking("axis block_size output_dtype saturate"),
-    op("DequantizeLinear", dequantize, infer_dequantize, 13, 3).taking("axis block_size"),
+    op("DequantizeLinear", dequantize, infer_dequantize, 13, 3).taking("axis block_size").being({.typed_like = 1}),
     op("DynamicQuantizeLinear", dynamic_quantize, infer_dynamic, 11, 1),
 };
 

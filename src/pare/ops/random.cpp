@@ -58,7 +58,8 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, int since) 
           .evaluate = evaluate,
           .infer = infer,
           .cost = cost_elementwise,
-          .labels = labels_frozen};
+          .labels = labels_frozen,
+          .traits = {.kind = OpKind::random}};
 }
 
 constexpr OpDef kOps[] = {

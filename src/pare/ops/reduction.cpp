@@ -169,13 +169,13 @@ constexpr OpDef op(std::string_view type, int since, LabelFunction rule = labels
 }
 
 constexpr OpDef kOps[] = {
-    op<reduce_sum>("ReduceSum", 13, labels<true>),
-    op<reduce_l1>("ReduceL1", 18, labels<true>),
-    op<reduce_l2>("ReduceL2", 18, labels<true>),
+    op<reduce_sum>("ReduceSum", 13, labels<true>).being({.kind = OpKind::average, .law = Law::linear}),
+    op<reduce_l1>("ReduceL1", 18, labels<true>).being({.law = Law::homogeneous}),
+    op<reduce_l2>("ReduceL2", 18, labels<true>).being({.law = Law::homogeneous}),
     op<reduce_sum_square>("ReduceSumSquare", 18, labels<true>),
-    op<reduce_mean>("ReduceMean", 18),
-    op<reduce_extremum<at::amax, lowest_of>>("ReduceMax", 18),
-    op<reduce_extremum<at::amin, highest_of>>("ReduceMin", 18),
+    op<reduce_mean>("ReduceMean", 18).being({.kind = OpKind::average, .law = Law::average}),
+    op<reduce_extremum<at::amax, lowest_of>>("ReduceMax", 18).being({.kind = OpKind::maximum, .law = Law::order}),
+    op<reduce_extremum<at::amin, highest_of>>("ReduceMin", 18).being({.kind = OpKind::maximum, .law = Law::order}),
     op<reduce_prod>("ReduceProd", 18),
     op<reduce_log_sum>("ReduceLogSum", 18),
     op<reduce_log_sum_exp>("ReduceLogSumExp", 18),

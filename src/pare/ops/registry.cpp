@@ -40,6 +40,17 @@ const OpDef* find_op(const Node& node) {
   return found == registry().by_type.end() ? nullptr : found->second;
 }
 
+const OpTraits& traits_of(const Node& node) {
+  static const OpTraits none;
+  const OpDef* op = find_op(node);
+  return op == nullptr ? none : op->traits;
+}
+
+std::optional<LinearLayer> linear_layer(const Node& node, size_t weight, int64_t rank) {
+  const LinearFunction linear = traits_of(node).linear;
+  return linear == nullptr || !node.has_input(weight) ? std::nullopt : linear(node, weight, rank);
+}
+
 const OpDef& require_op(const Node& node) {
   const OpDef* op = find_op(node);
   if (op == nullptr) throw Error(ErrorKind::unsupported, describe(node), "pare has no rule for this operator");

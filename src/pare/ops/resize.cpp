@@ -274,7 +274,8 @@ constexpr OpDef kOps[] = {
      .infer = infer,
      .cost = cost,
      .labels = labels,
-     .rewrite = rewrite},
+     .rewrite = rewrite,
+     .traits = {.kind = OpKind::interpolation}},
 };
 
 }  // namespace resize

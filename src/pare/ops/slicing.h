@@ -24,7 +24,8 @@ inline constexpr OpDef kSlice = {.type = "Slice",
                                  .infer = infer_slice,
                                  .cost = cost_none,
                                  .labels = labels_slice,
-                                 .rewrite = rewrite_slice};
+                                 .rewrite = rewrite_slice,
+                                 .traits = {.kind = OpKind::selection}};
 inline constexpr OpDef kPad = {.type = "Pad",
                                .attributes = "mode",
                                .since = 11,
@@ -34,6 +35,7 @@ inline constexpr OpDef kPad = {.type = "Pad",
                                .infer = infer_pad,
                                .cost = cost_none,
                                .labels = labels_pad,
-                               .rewrite = rewrite_pad};
+                               .rewrite = rewrite_pad,
+                               .traits = {.kind = OpKind::padding}};
 
 }  // namespace pare

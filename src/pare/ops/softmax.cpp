@@ -80,8 +80,10 @@ constexpr OpDef op(std::string_view type) {
           .labels = labels<in_any_order>};
 }
 
-constexpr OpDef kOps[] = {op<soft>("Softmax").taking("axis"), op<log_soft>("LogSoftmax").taking("axis"),
-                          op<hard, false>("Hardmax").taking("axis")};
+constexpr OpDef kOps[] = {
+    op<soft>("Softmax").taking("axis").being({.kind = OpKind::softmax, .probabilities = true, .gate = true}),
+    op<log_soft>("LogSoftmax").taking("axis").being({.kind = OpKind::softmax, .probabilities = true}),
+    op<hard, false>("Hardmax").taking("axis")};
 
 }  // namespace softmax
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "pare/analysis/layers.h"
 #include "pare/passes/nodes.h"
 
 namespace pare {
@@ -16,30 +17,23 @@ bool constant_from(const Graph& graph, const Node& node, size_t first) {
   return true;
 }
 
-bool foldable(const Graph& graph, const Node& layer, const Node& norm) {
-  if (norm.op != "BatchNormalization" || norm.integer("training_mode", 0) != 0) return false;
-  if (norm.outputs.size() > 1 || !constant_from(graph, norm, 1) || !constant_from(graph, layer, 1)) return false;
-  if (!layer.domain.empty() || !norm.domain.empty()) return false;
-  if (layer.op == "Gemm")
-    return layer.integer("transA", 0) == 0 && layer.real("beta", 1) == 1 && layer.real("alpha", 1) == 1;
-  return layer.op == "Conv" || layer.op == "ConvTranspose";
+// The layer whose product the norm scales and shifts, if that can be done once and for all.
+std::optional<LinearLayer> foldable(const Graph& graph, size_t layer_node, const Node& norm) {
+  const auto layer = layer_of(graph, layer_node);
+  if (!layer || !layer->takes_bias || norm.integer("training_mode", 0) != 0 || norm.outputs.size() > 1) return {};
+  return constant_from(graph, norm, 1) && constant_from(graph, graph.nodes[layer_node], 1) ? layer : std::nullopt;
 }
 
 // The weight scaled along its output axis.
-at::Tensor scaled_weight(const Node& layer, const at::Tensor& weight, const at::Tensor& scale) {
-  if (layer.op == "Gemm") return layer.integer("transB", 0) != 0 ? weight * scale.unsqueeze(1) : weight * scale;
+at::Tensor scaled_weight(const LinearLayer& layer, const at::Tensor& weight, const at::Tensor& scale) {
   std::vector<int64_t> dims(static_cast<size_t>(weight.dim()), 1);
-  if (layer.op == "Conv") {
-    dims[0] = -1;
-    return weight * scale.reshape(dims);
-  }
-  // ConvTranspose: [in, out/groups, …]; the outputs of a group belong to its share of the inputs.
-  const int64_t groups = layer.integer("group", 1);
+  dims[static_cast<size_t>(layer.out_axis)] = -1;
+  if (!layer.transposed || layer.groups == 1) return weight * scale.reshape(dims);
+  // [in, out / groups, …]: the outputs of a group belong to its share of the inputs.
   auto grouped = weight.sizes().vec();
-  grouped[0] /= groups;
-  grouped.insert(grouped.begin(), groups);
-  dims.insert(dims.begin(), groups);
-  dims[2] = weight.size(1);
+  grouped[0] /= layer.groups;
+  grouped.insert(grouped.begin(), layer.groups);
+  dims.insert(dims.begin(), layer.groups);
   return (weight.reshape(grouped) * scale.reshape(dims)).reshape(weight.sizes());
 }
 
@@ -52,13 +46,14 @@ Graph fold_batch_norm(const Graph& original) {
   std::set<size_t> gone;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& norm = graph.nodes[n];
-    if (norm.op != "BatchNormalization" || norm.inputs.empty()) continue;
+    if (norm.op != "BatchNormalization" || !norm.domain.empty() || norm.inputs.empty()) continue;
     const auto made = usage.producer.find(norm.inputs[0]);
     if (made == usage.producer.end() || usage.consumers.find(norm.inputs[0])->second.size() != 1 ||
         outputs.contains(norm.inputs[0]))
       continue;
+    const auto linear = foldable(graph, made->second, norm);
+    if (!linear) continue;
     Node& layer = graph.nodes[made->second];
-    if (!foldable(graph, layer, norm)) continue;
     const auto in = [&](size_t i) { return graph.tensor(norm.inputs[i]).to(at::kDouble); };
     const at::Tensor scale = in(1) / at::sqrt(in(4) + norm.real("epsilon", 1e-5));
     const at::Tensor weight = graph.tensor(layer.inputs[1]);
@@ -66,7 +61,7 @@ Graph fold_batch_norm(const Graph& original) {
     if (layer.has_input(2)) shift = shift + scale * graph.tensor(layer.inputs[2]).to(at::kDouble);
     const std::string base = norm.name.empty() ? norm.outputs[0] : norm.name;
     const std::string weight_name = fresh_name(graph, base + ".folded_weight");
-    graph.tensors[weight_name] = scaled_weight(layer, weight.to(at::kDouble), scale).to(weight.scalar_type());
+    graph.tensors[weight_name] = scaled_weight(*linear, weight.to(at::kDouble), scale).to(weight.scalar_type());
     const std::string bias_name = fresh_name(graph, base + ".folded_bias");
     graph.tensors[bias_name] = shift.to(weight.scalar_type());
     layer.inputs.resize(3);

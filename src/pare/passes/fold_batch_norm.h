@@ -1,7 +1,7 @@
 // Folds a BatchNormalization into the layer before it.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

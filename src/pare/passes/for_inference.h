@@ -1,7 +1,7 @@
 // The graph in the form that runs fastest forward.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/body.h"
 
 namespace pare {

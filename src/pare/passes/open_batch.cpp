@@ -8,9 +8,10 @@
 #include <numeric>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/exec/fixed_batch.h"
-#include "pare/exec/program.h"
+#include "pare/ops/op.h"
+#include "pare/run.h"
 
 namespace pare {
 

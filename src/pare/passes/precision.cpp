@@ -7,7 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -90,17 +91,11 @@ bool makes_others(const Node& node) {
   return false;
 }
 
-// The first input that has the type of the output.
-size_t deciding_input(const Node& node) {
-  if (node.op == "CastLike" || node.op == "DequantizeLinear" || node.op == "Where") return 1;
-  return node.op == "OneHot" ? 2 : 0;
-}
-
 // Of values that are not floating-point numbers it says nothing that matters.
 void add_outputs(const Node& node, Types& types) {
   if (makes_others(node)) return;
   std::optional<at::ScalarType> type = own_type(node);
-  for (size_t i = deciding_input(node); i < node.inputs.size() && !type; ++i)
+  for (size_t i = traits_of(node).typed_like; i < node.inputs.size() && !type; ++i)
     if (const auto found = types.find(node.inputs[i]); found != types.end()) type = found->second;
   for (const auto& output : node.outputs)
     if (type && !output.empty()) types.emplace(output, *type);

@@ -2,7 +2,7 @@
 // squares in it would not hold: methods work on the widened graph, and what they made is narrowed to the file's types.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

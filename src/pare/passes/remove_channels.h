@@ -4,7 +4,7 @@
 #include <set>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -6,8 +6,9 @@
 #include <set>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
 #include "pare/core/memory.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 #include "pare/passes/inline_branches.h"
 #include "pare/passes/nodes.h"
 
@@ -63,8 +64,7 @@ bool all_constant(const Node& node, const Graph& graph) {
 // Evaluates a node of constant inputs; false when it has to stay.
 bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   const OpDef* op = find_op(node);
-  if (op == nullptr || node.op == "Dropout" || node.op.starts_with("Random") || node.op == "Bernoulli" ||
-      !all_constant(node, graph))
+  if (op == nullptr || node.op == "Dropout" || op->traits.kind == OpKind::random || !all_constant(node, graph))
     return false;
   for (const auto& output : node.outputs) {
     const TensorType* type = shapes.find(output);

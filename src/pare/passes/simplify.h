@@ -3,7 +3,7 @@
 // go.
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -4,7 +4,7 @@
 // (passes/precision.h) and to its batch by close_batch (passes/open_batch.h).
 #pragma once
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

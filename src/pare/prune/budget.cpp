@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/prune/candidates.h"
 #include "pare/prune/pruned_cost.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -7,8 +7,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "pare/core/error.h"
 #include "pare/core/glob.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -23,7 +24,7 @@ bool is_residual_stream(const Graph& graph, const ChannelMap& map, const Channel
     return false;
   };
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    if (node.op != "Add" && node.op != "Sum") return false;
+    if (kind_of(node) != OpKind::sum) return false;
     int64_t joined = 0;
     for (const auto& input : node.inputs) joined += !graph.is_constant(input) && carries(input) ? 1 : 0;
     return joined > 1;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/prune/budget.h"
 
 namespace pare {

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
 #include "pare/layerwise/group_elimination.h"
 #include "pare/layerwise/sensitivity.h"
+#include "pare/observer.h"
 #include "pare/prune/candidates.h"
 #include "pare/samples/samples.h"
 

@@ -10,9 +10,9 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/calibrate/batches.h"
-#include "pare/core/error.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/prune/filters.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -2,7 +2,7 @@
 //
 //   l1, l2   norm of the channel's filter                                          (Li et al., ICLR 2017)
 //   gm       sum of Euclidean distances from its filter to all others of the group (He et al., CVPR 2019)
-//   bn       |γ| of the batch norm behind it                                       (Liu et al., ICCV 2017)
+//   bn       |γ| of the batch norm after it                                        (Liu et al., ICCV 2017)
 //   taylor   |Σ w ∂L/∂w| over the parameters of the channel: what the loss would change by, to first order, if it went
 //            (Molchanov et al., CVPR 2019); needs labelled images. Running statistics are not parameters
 //   random   drawn from the seed
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "pare/ops/op.h"
@@ -28,7 +27,7 @@ at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const 
   bool as_stored = static_cast<int64_t>(index.size()) == flat.size(0) && most == 1;
   for (size_t i = 0; i < index.size(); ++i) as_stored = as_stored && index[i] == static_cast<int64_t>(i);
   if (as_stored) return flat;
-  // A row of zeros behind the last stands for places that a channel does not have.
+  // A row of zeros after the last stands for places that a channel does not have.
   const at::Tensor padded = at::cat({flat, at::zeros({1, flat.size(1)}, type)});
   return padded.index_select(0, at::tensor(index, at::kLong))
       .reshape({static_cast<int64_t>(group.channels.size()), -1});
@@ -50,12 +49,10 @@ ChannelFunction activation_function(const Graph& graph, const Node& node) {
 
 namespace {
 
+// The same function of every channel.
 bool is_activation(const Node& node) {
-  static constexpr std::array kNames = {
-      "Relu",    "LeakyRelu", "Elu",  "Selu",     "Celu",     "HardSwish",       "HardSigmoid",
-      "Sigmoid", "Tanh",      "Gelu", "Softsign", "Softplus", "ThresholdedRelu", "Mish",
-      "Clip"};
-  return node.domain.empty() && std::find(kNames.begin(), kNames.end(), node.op) != kNames.end();
+  const OpTraits& traits = traits_of(node);
+  return traits.kind == OpKind::activation && !traits.learned.contains(1);
 }
 
 // Follows one layer's output to its first reader that mixes channels.
@@ -103,7 +100,7 @@ class Path {
     return {};
   }
 
-  // The pointwise layer and the depthwise one behind it count as one convolution: the batch norm between them scales
+  // The pointwise layer and the depthwise one after it count as one convolution: the batch norm between them scales
   // the pointwise filters, what follows the depthwise layer takes its place.
   bool take_depthwise(const Node& node) {
     const auto channels = static_cast<int64_t>(group_.channels.size());
@@ -143,7 +140,7 @@ std::map<size_t, Maker> makers_of(const Graph& graph, const ChannelMap& map, con
   return makers;
 }
 
-// The rows of one of several producing layers, folded with the batch norm behind it.
+// The rows of one of several producing layers, folded with the batch norm after it.
 at::Tensor folded_rows(const Graph& graph, const ChannelGroup& group, const Usage& usage, size_t node,
                        const Maker& maker) {
   const Slot& slot = *maker.weight;

@@ -10,7 +10,7 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/analysis/layers.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "pare/analysis/cost.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -27,7 +28,7 @@ PrunedCost::PrunedCost(const Graph& graph, const ChannelMap& map, Budget budget)
       const auto found = graph.tensors.find(node.inputs[i]);
       if (found == graph.tensors.end() || !counted.insert(found->first).second) continue;
       const at::Tensor& tensor = found->second;
-      const bool statistic = node.op == "BatchNormalization" && i >= 3;
+      const bool statistic = traits_of(node).statistics.contains(i);
       const bool parameter = tensor.is_floating_point() && tensor.dim() > 0 && !statistic;
       if (budget == Budget::bytes)
         terms_.push_back({static_cast<double>(tensor.nbytes()), n, slots[{n, i}]});

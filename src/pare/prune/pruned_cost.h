@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/prune/budget.h"
 
 namespace pare {

@@ -10,8 +10,8 @@
 #include "pare/analysis/layers.h"
 #include "pare/calibrate/batches.h"
 #include "pare/calibrate/moments.h"
-#include "pare/exec/program.h"
 #include "pare/prune/filters.h"
+#include "pare/run.h"
 
 namespace pare {
 

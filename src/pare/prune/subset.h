@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/core/graph.h"
 #include "pare/dist/process_group.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/analysis/graph_diff.h"
-#include "pare/core/graph.h"
+#include "pare/compare.h"
+#include "pare/graph.h"
 #include "pare/report/html.h"
 
 namespace pare {

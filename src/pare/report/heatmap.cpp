@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

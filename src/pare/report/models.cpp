@@ -141,55 +141,55 @@ class Collector {
   // Figures of a model, whoever measured them.
   void note(const std::string& path, const json& entry) {
     if (path.empty()) return;
-    ModelSummary& of = model(path);
+    ModelSummary& summary = model(path);
     const auto take = [&](const char* name, double& value) {
       if (const double found = number_at(entry, name); !std::isnan(found)) value = found;
     };
-    take("parameters", of.parameters);
-    take("macs", of.macs);
+    take("parameters", summary.parameters);
+    take("macs", summary.macs);
     // A model with a fixed batch may have been measured in another one.
     const double batch = number_at(entry, "batch");
     const bool same_batch = std::isnan(batch) || batch == number_at(member_at(record_->content, "result"), "batch");
-    if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) take("median_seconds", of.latency);
+    if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) take("median_seconds", summary.latency);
     const json& drift = member_at(member_at(record_->content, "result"), "attribution_drift");
-    take_similarity(of, number_at(entry, "attribution_similarity"), number_at(drift, "images"));
-    note_accuracy(of, member_at(entry, "metrics"));
+    take_similarity(summary, number_at(entry, "attribution_similarity"), number_at(drift, "images"));
+    note_accuracy(summary, member_at(entry, "metrics"));
     if (const double zero = number_at(entry, "sparsity_all"); zero > 0)
-      of.nonzero = std::round(of.parameters * (1 - zero));
+      summary.nonzero = std::round(summary.parameters * (1 - zero));
   }
 
   // Unless it was measured on more images.
-  static void take_similarity(ModelSummary& of, double cosine, double images) {
-    if (std::isnan(cosine) || images < of.compared) return;
-    of.similarity = cosine;
-    of.compared = std::isnan(images) ? 0 : images;
+  static void take_similarity(ModelSummary& summary, double cosine, double images) {
+    if (std::isnan(cosine) || images < summary.compared) return;
+    summary.similarity = cosine;
+    summary.compared = std::isnan(images) ? 0 : images;
   }
 
   // Similarity is with the original's maps: nothing where the other model is not what this one was made of.
   void note_similarity(const std::string& path, const std::string& other, double cosine, double images) {
     if (path.empty() || other.empty() || std::isnan(cosine)) return;
-    ModelSummary& of = model(path);
-    const ModelSummary* at = &of;
+    ModelSummary& summary = model(path);
+    const ModelSummary* at = &summary;
     for (size_t step = 0; step < models_.size() && at != nullptr && at->from != key(other); ++step) {
       const auto next = std::find_if(models_.begin(), models_.end(),
                                      [&](const ModelSummary& m) { return !at->from.empty() && m.file == at->from; });
       at = next == models_.end() ? nullptr : &*next;
     }
-    if (at != nullptr && at->from == key(other)) take_similarity(of, cosine, images);
+    if (at != nullptr && at->from == key(other)) take_similarity(summary, cosine, images);
   }
 
-  void note_accuracy(ModelSummary& of, const json& metrics) const {
+  void note_accuracy(ModelSummary& summary, const json& metrics) const {
     const double samples = samples_of(*record_);
     const std::string data = option("data");
-    const bool other = of.samples > 0 && !of.data.empty() && data != of.data;
-    if (samples < of.samples || other) return;
+    const bool other = summary.samples > 0 && !summary.data.empty() && data != summary.data;
+    if (samples < summary.samples || other) return;
     for (const char* metric : {"top1", "map"})
       if (const double value = number_at(metrics, metric); !std::isnan(value)) {
-        of.metric = metric;
-        of.accuracy = value;
-        of.samples = samples;
-        of.data = data;
-        of.split = split_of(*record_);
+        summary.metric = metric;
+        summary.accuracy = value;
+        summary.samples = samples;
+        summary.data = data;
+        summary.split = split_of(*record_);
       }
   }
 

@@ -49,8 +49,8 @@ std::string bench_setting(const Record& record);
 std::string latency_setting(const std::vector<Record>& records);
 
 // Accuracy against parameters, MACs and latency, as far as at least two models have them: a plot for each data set and
-// metric, a curve a method, and where models go back to several networks one for each of those; the networks themselves
-// are points. Ensembles are left out: they are larger than what is made smaller here.
+// metric, a curve per method, and where models go back to several networks one for each of those; the networks
+// themselves are points. Ensembles are left out: they are larger than what is made smaller here.
 std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models);
 
 // "most-sim", "ot", "cs": what a command's options say was done.

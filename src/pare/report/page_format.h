@@ -14,7 +14,7 @@ constexpr const char* kAbsent = "–";
 
 std::string fixed_figure(double value, int digits);  // kAbsent for NaN
 std::string grouped_figure(double value);            // 1 234 567
-// The figure with its share of another one behind it, where they differ.
+// The figure with its share of another one after it, where they differ.
 std::string with_share(const std::string& figure, double value, double of);
 
 // "<p>3 more curves are left out.</p>"; nothing for none.

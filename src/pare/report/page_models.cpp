@@ -113,9 +113,9 @@ LinePlot size_plot(const std::vector<ModelSummary>& models, const SizeAxis& axis
     const ModelSummary* first = origin_of(model, models);
     const std::string method = model.method.empty() ? "original" : model.method;
     // The first ones are points of one kind.
-    const std::string of = first == &model || method == "original" ? "" : first->name;
-    if (!of.empty()) origins.insert(of);
-    auto& curve = curves[{of, method}];
+    const std::string root = first == &model || method == "original" ? "" : first->name;
+    if (!root.empty()) origins.insert(root);
+    auto& curve = curves[{root, method}];
     curve.emplace_back(axis.value(model), model.accuracy);
     ++points;
     if (first == &model || method == "original" || !shown(*first)) continue;
@@ -127,10 +127,10 @@ LinePlot size_plot(const std::vector<ModelSummary>& models, const SizeAxis& axis
   if (points < 2) return plot;
   for (auto& [key, curve] : curves) {
     std::sort(curve.begin(), curve.end());
-    const auto& [of, method] = key;
-    const bool qualified = !of.empty() && (origins.size() > 1 || curves.contains({"", method}));
-    LineSeries series{.name = qualified ? fmt::format("{}, {}", of, method) : method, .x = {}, .y = {}};
-    series.line = !of.empty();
+    const auto& [root, method] = key;
+    const bool qualified = !root.empty() && (origins.size() > 1 || curves.contains({"", method}));
+    LineSeries series{.name = qualified ? fmt::format("{}, {}", root, method) : method, .x = {}, .y = {}};
+    series.line = !root.empty();
     for (const auto& [x, y] : curve) series.x.push_back(x), series.y.push_back(y);
     plot.series.push_back(std::move(series));
   }

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
+#include "pare/error.h"
 #include "pare/report/html.h"
 #include "pare/report/page_format.h"
 #include "pare/report/page_parts.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 
 namespace pare {
 

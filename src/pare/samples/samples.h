@@ -1,8 +1,8 @@
 // Samples of a data set.
 #pragma once
 
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/graph.h"
 #include "pare/samples.h"  // IWYU pragma: export
 
 namespace pare {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -8,9 +8,10 @@
 #include <numeric>
 #include <set>
 
-#include "pare/core/error.h"
 #include "pare/core/glob.h"
+#include "pare/error.h"
 #include "pare/io/safetensors.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
@@ -24,16 +25,16 @@ void MaskOptions::describe(OptionVisitor& options) {
 }
 
 std::vector<std::string> maskable_tensors(const Graph& graph, const MaskOptions& options) {
-  static const std::set<std::string> kinds = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
   std::vector<std::string> names;
   std::string last;
   for (const auto& node : graph.nodes) {
-    if (!node.domain.empty() || !kinds.contains(node.op)) continue;
-    for (size_t i = node.op == "MatMul" ? 0 : 1; i < 2; ++i) {
+    for (size_t i = 0; i < 2; ++i) {
       if (!node.has_input(i) || !graph.is_constant(node.inputs[i])) continue;
+      const auto layer = linear_layer(node, i, graph.tensor(node.inputs[i]).dim());
+      if (!layer) continue;
       if (!at::isFloatingType(graph.tensor(node.inputs[i]).scalar_type())) continue;
       if (std::find(names.begin(), names.end(), node.inputs[i]) == names.end()) names.push_back(node.inputs[i]);
-      if (node.op == "Gemm" || node.op == "MatMul") last = node.inputs[i];
+      if (!layer->is_convolution()) last = node.inputs[i];
     }
   }
   if (!options.with_last) std::erase(names, last);

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/core/options.h"
+#include "pare/graph.h"
 #include "pare/io/named_tensors.h"
 #include "pare/sparsify.h"  // IWYU pragma: export
 #include "pare/sparsify/pattern.h"

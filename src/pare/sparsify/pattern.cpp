@@ -6,15 +6,16 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
+#include "pare/ops/op.h"
 
 namespace pare {
 
 Pattern parse_pattern(const std::string& text) {
   Pattern pattern;
   char extra = 0;
-  if (std::sscanf(text.c_str(), "%ld:%ld%c", &pattern.keep, &pattern.of, &extra) != 2 || pattern.keep < 1 ||
-      pattern.keep >= pattern.of)
+  if (std::sscanf(text.c_str(), "%ld:%ld%c", &pattern.keep, &pattern.block, &extra) != 2 || pattern.keep < 1 ||
+      pattern.keep >= pattern.block)
     throw Error(ErrorKind::usage, OptionName{"pattern"}, "expected N:M with N < M as 2:4, found '{}'", text);
   return pattern;
 }
@@ -22,10 +23,9 @@ Pattern parse_pattern(const std::string& text) {
 namespace {
 
 InputAxis axis_of(const Node& node, size_t input, int64_t rank) {
-  if (node.op == "ConvTranspose") return {.axis = 0, .groups = node.integer("group", 1)};
-  if (node.op == "Gemm") return {.axis = node.integer("transB", 0) != 0 ? 1 : 0};
-  if (node.op == "MatMul") return {.axis = input == 0 ? rank - 1 : std::max<int64_t>(rank - 2, 0)};
-  return {};
+  const auto layer = linear_layer(node, input, rank);
+  if (!layer) return {};
+  return {.axis = layer->in_axis, .groups = layer->transposed ? layer->groups : 1};
 }
 
 // How many inputs an output has.
@@ -55,7 +55,7 @@ at::Tensor pattern_mask(const at::Tensor& score, const Pattern& pattern, const I
   const at::Tensor all = at::ones(score.sizes(), at::kBool);
   if (along.axis < 0 || along.axis >= score.dim()) return all;
   const int64_t inputs = inputs_of(score, along);
-  const int64_t whole = inputs / pattern.of * pattern.of;
+  const int64_t whole = inputs / pattern.block * pattern.block;
   if (whole == 0) return all;
   // Inputs last: […, groups, whole / M, M], without the rest.
   const at::Tensor moved = score.detach().movedim(along.axis, -1);
@@ -63,8 +63,8 @@ at::Tensor pattern_mask(const at::Tensor& score, const Pattern& pattern, const I
   apart.back() = along.groups;
   apart.push_back(inputs);
   auto blocks = apart;
-  blocks.back() = whole / pattern.of;
-  blocks.push_back(pattern.of);
+  blocks.back() = whole / pattern.block;
+  blocks.push_back(pattern.block);
   const at::Tensor values = moved.reshape(apart).narrow(-1, 0, whole).reshape(blocks);
   const at::Tensor order = std::get<1>(values.sort(/*stable=*/true, -1, /*descending=*/true));
   const at::Tensor kept = at::zeros(blocks, at::kBool).scatter(-1, order.narrow(-1, 0, pattern.keep), true);
@@ -83,9 +83,9 @@ std::vector<std::string> left_dense(const TensorMap& tensors, const Pattern& pat
     }
     if (along.axis >= tensor.dim()) continue;
     const int64_t inputs = inputs_of(tensor, along);
-    if (const int64_t rest = inputs % pattern.of; rest != 0)
+    if (const int64_t rest = inputs % pattern.block; rest != 0)
       notes.push_back(fmt::format("{}: the last {} of {} inputs fill no group of {}: they stay dense", name, rest,
-                                  inputs, pattern.of));
+                                  inputs, pattern.block));
   }
   return notes;
 }

@@ -14,15 +14,15 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/sparsify.h"
 
 namespace pare {
 
 struct Pattern {
-  int64_t keep = 0;  // N
-  int64_t of = 0;    // M
-  double sparsity() const { return 1 - static_cast<double>(keep) / static_cast<double>(of); }
+  int64_t keep = 0;   // N
+  int64_t block = 0;  // M
+  double sparsity() const { return 1 - static_cast<double>(keep) / static_cast<double>(block); }
 };
 // "2:4". Error{usage} unless 0 < N < M.
 Pattern parse_pattern(const std::string& text);

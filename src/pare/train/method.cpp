@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "pare/analysis/scores.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/common.h"
 
 namespace pare {

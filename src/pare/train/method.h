@@ -9,9 +9,9 @@
 #include <functional>
 #include <string>
 
-#include "pare/core/graph.h"
 #include "pare/data/loader.h"
-#include "pare/exec/program.h"
+#include "pare/graph.h"
+#include "pare/run.h"
 #include "pare/train/optimizer.h"
 
 namespace pare {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/core/options.h"
+#include "pare/graph.h"
 #include "pare/train.h"  // IWYU pragma: export
 
 namespace pare {

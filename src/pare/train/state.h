@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/data/loader.h"
+#include "pare/graph.h"
 #include "pare/train.h"  // IWYU pragma: export
 
 namespace pare {

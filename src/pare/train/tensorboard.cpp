@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cmath>
 
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/dist/gradient_buckets.h"
+#include "pare/error.h"
 #include "pare/passes/relu_after_max_pool.h"
 
 namespace pare {

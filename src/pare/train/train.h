@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "pare/analysis/parameters.h"
-#include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/data/dataset.h"
 #include "pare/dist/process_group.h"
+#include "pare/graph.h"
 #include "pare/train/method.h"
 #include "pare/train/optimizer.h"
 #include "pare/train/schedule.h"

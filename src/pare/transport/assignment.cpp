@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/transport/plan.h"
 #include "pare/transport/row_scan.h"
 

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 
@@ -42,13 +42,6 @@ at::Tensor squared_distances(const at::Tensor& x, const at::Tensor& y) {
 }
 
 }  // namespace
-
-GroundCost parse_ground_cost(const std::string& name) {
-  if (name == "euclidean") return GroundCost::euclidean;
-  if (name == "squared") return GroundCost::squared;
-  if (name == "cosine") return GroundCost::cosine;
-  throw Error(ErrorKind::usage, "ground cost", "'{}' is unknown, expected euclidean, squared or cosine", name);
-}
 
 at::Tensor unit_rows(const at::Tensor& x) {
   const at::Tensor norm = x.norm(2, 1, /*keepdim=*/true);

@@ -16,8 +16,6 @@ namespace pare {
 
 enum class GroundCost { euclidean, squared, cosine };
 
-GroundCost parse_ground_cost(const std::string& name);  // Error{usage} for any other name
-
 // double [m, n]. Error{shape} unless both are matrices of equally many columns.
 at::Tensor ground_cost(const at::Tensor& x, const at::Tensor& y, GroundCost kind = GroundCost::euclidean);
 

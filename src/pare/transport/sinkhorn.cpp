@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

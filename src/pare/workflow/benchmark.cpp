@@ -8,8 +8,8 @@
 #include <cmath>
 #include <memory>
 
-#include "pare/exec/program.h"
 #include "pare/passes/for_inference.h"
+#include "pare/run.h"
 
 namespace pare {
 

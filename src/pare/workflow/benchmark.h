@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

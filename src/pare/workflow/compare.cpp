@@ -8,10 +8,11 @@
 #include <functional>
 #include <optional>
 
-#include "pare/core/error.h"
 #include "pare/core/options.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/io/onnx/tensor_pb.h"
+#include "pare/ops/op.h"
+#include "pare/run.h"
 #include "pare/workflow/declared_run.h"
 
 namespace pare {
@@ -145,7 +146,7 @@ namespace {
 // Outputs that change with the seed of the generator cannot be compared with recorded ones.
 bool is_random(const Program& program, std::span<const at::Tensor> inputs) {
   for (const auto& node : program.graph().nodes)  // with a seed of their own: the generator is every runtime's choice
-    if (node.op == "Bernoulli" || node.op.starts_with("Random")) return true;
+    if (kind_of(node) == OpKind::random) return true;
   at::manual_seed(1);
   const auto first = program.run(inputs).outputs;
   at::manual_seed(2);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "pare/compare.h"  // IWYU pragma: export
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
 #include "pare/distill/repair.h"
+#include "pare/error.h"
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"

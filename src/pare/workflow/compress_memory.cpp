@@ -4,8 +4,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/io/safetensors.h"
 
 namespace pare {

@@ -1,4 +1,4 @@
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/compress.h"
 
 namespace pare {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/core/options.h"
 #include "pare/data/dataset.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "pare/core/graph.h"
-#include "pare/exec/program.h"
+#include "pare/graph.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "pare/attribute/attributor.h"
 #include "pare/attribute/explained.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
+#include "pare/explain.h"
 #include "pare/workflow/evaluate.h"
 
 namespace pare {

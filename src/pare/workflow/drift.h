@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/graph.h"
 #include "pare/metrics/localization.h"
 #include "pare/workflow/maps.h"
 

@@ -7,8 +7,8 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 #include "pare/samples/samples.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/piece_scores.h"

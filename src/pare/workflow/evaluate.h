@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
 #include "pare/evaluate.h"  // IWYU pragma: export
+#include "pare/graph.h"
 #include "pare/metrics/accuracy.h"
 #include "pare/metrics/multilabel.h"
 

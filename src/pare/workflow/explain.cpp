@@ -7,9 +7,9 @@
 #include <charconv>
 #include <filesystem>
 
-#include "pare/core/error.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 #include "pare/report/heatmap.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"

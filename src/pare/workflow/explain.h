@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "pare/attribute/attributor.h"
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/explain.h"
+#include "pare/graph.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/maps.h"
 

@@ -5,10 +5,10 @@
 #include <chrono>
 
 #include "pare/calibrate/moments.h"
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
+#include "pare/error.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
@@ -53,7 +53,7 @@ FusionResult fuse(const std::vector<Graph>& models, const Samples& samples, cons
                   Observer& observer) {
   std::vector<at::Tensor> inputs;
   if (samples.size > 0 && looks_at_samples(options)) inputs = samples.inputs(0, samples.size);
-  FusionResult result = fuse(working_forms(models), options, own_part(inputs, observer.ranks()), observer.ranks());
+  FusionResult result = fuse(working_forms(models), options, own_part(inputs, observer.ranks()), observer);
   const Graph& reference = models[static_cast<size_t>(options.reference)];
   result.fused = close_batch(narrowed_like(std::move(result.fused), reference), reference);
   return result;
@@ -67,7 +67,7 @@ FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options
   const auto samples = own_part(all_samples, observer.ranks());
   run.samples = all_samples.empty() ? 0 : all_samples.front().size(0);
   const auto start = std::chrono::steady_clock::now();
-  run.result = fuse(working, options.fuse, samples, observer.ranks());
+  run.result = fuse(working, options.fuse, samples, observer);
   const Graph& reference = models[static_cast<size_t>(options.fuse.reference)];
   const Graph opened = narrowed_like(std::move(run.result.fused), reference);
   run.result.fused = close_batch(opened, reference);

@@ -34,7 +34,7 @@ struct FuseRunOptions {
 
 FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options, Observer& observer = unobserved());
 
-// One grey image a class and model, white where the plan has its largest entry: DIR/MODEL-CLASS-LAYER.png. Fixed
+// One grey image per class and model, white where the plan has its largest entry: DIR/MODEL-CLASS-LAYER.png. Fixed
 // classes and the reference are left out.
 struct PlanImage {
   size_t model = 0;

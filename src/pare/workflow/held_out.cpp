@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "pare/analysis/scores.h"
-#include "pare/exec/program.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/passes/for_inference.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "pare/core/graph.h"
-#include "pare/dist/observer.h"
+#include "pare/graph.h"
+#include "pare/observer.h"
 #include "pare/samples/samples.h"
 
 namespace pare {

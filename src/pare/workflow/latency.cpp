@@ -3,7 +3,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io.h"
 
 namespace pare {

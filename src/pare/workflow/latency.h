@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pare/compress.h"
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/workflow/benchmark.h"
 #include "pare/workflow/onnx_runtime.h"
 

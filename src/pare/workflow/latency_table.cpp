@@ -4,7 +4,7 @@
 
 #include "pare/analysis/layers.h"
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/ops/families.h"
 #include "pare/passes/remove_channels.h"
 

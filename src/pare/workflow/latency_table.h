@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pare/analysis/channels.h"
-#include "pare/dist/observer.h"
+#include "pare/observer.h"
 #include "pare/prune/candidates.h"
 #include "pare/prune/pruned_cost.h"
 #include "pare/workflow/latency.h"

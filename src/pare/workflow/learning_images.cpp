@@ -7,7 +7,7 @@
 
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

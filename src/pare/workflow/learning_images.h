@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/data/loader.h"
+#include "pare/graph.h"
 #include "pare/samples/samples.h"
 #include "pare/workflow/prune.h"
 

@@ -8,9 +8,9 @@
 #include <chrono>
 #include <mutex>
 
-#include "pare/core/error.h"
 #include "pare/data/loader.h"
 #include "pare/data/parallel.h"
+#include "pare/error.h"
 #include "pare/workflow/maps.h"
 #include "pare/workflow/threads_restored.h"
 

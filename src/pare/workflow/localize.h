@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "pare/attribute/attributor.h"
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/explain.h"
+#include "pare/graph.h"
 #include "pare/metrics/localization.h"
 #include "pare/metrics/multilabel.h"
 

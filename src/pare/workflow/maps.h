@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "pare/attribute/attributor.h"
-#include "pare/core/error.h"
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/error.h"
+#include "pare/explain.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/graph.h"
 #include "pare/prune.h"
 
 namespace pare {

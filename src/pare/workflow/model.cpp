@@ -5,16 +5,16 @@
 #include <charconv>
 #include <chrono>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
+#include "pare/error.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/versions.h"
 #include "pare/io/onnx/write.h"
 #include "pare/io/safetensors.h"
 #include "pare/io/weights.h"
-#include "pare/passes/pipeline.h"
+#include "pare/passes/run_pass.h"
 #include "pare/passes/simplify.h"
+#include "pare/version.h"
 #include "pare/zoo/match.h"
 #include "pare/zoo/zoo.h"
 
@@ -166,8 +166,7 @@ std::string to_onnx(const Graph& graph, int64_t opset) {
 }
 
 Graph from_onnx(std::span<const std::byte> bytes, const std::string& name) {
-  Pipeline pipeline;
-  return pipeline.run("simplify", simplify, read_onnx_bytes(bytes, name));
+  return run_pass("simplify", simplify, read_onnx_bytes(bytes, name));
 }
 
 Model load_model(const std::string& path, const ModelOptions& options, uint64_t seed) {
@@ -182,8 +181,7 @@ Model load_model(const std::string& path, const ModelOptions& options, uint64_t 
   } else {
     model.graph = with_checkpoint(path, options, seed, model.notes);
   }
-  Pipeline pipeline;
-  model.graph = pipeline.run("simplify", simplify, model.graph);
+  model.graph = run_pass("simplify", simplify, model.graph);
   // Not before: what is simplified has to hold for any extents.
   const ShapeOptions shapes = shapes_of(options);
   for (auto& input : model.graph.inputs)

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "pare/analysis/shapes.h"
-#include "pare/core/graph.h"
 #include "pare/core/options.h"
+#include "pare/graph.h"
 #include "pare/io.h"  // IWYU pragma: export
 
 namespace pare {

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "pare/core/error.h"
 #include "pare/core/options.h"
-#include "pare/exec/program.h"
+#include "pare/error.h"
 #include "pare/ops/op.h"
+#include "pare/run.h"
 
 namespace pare {
 

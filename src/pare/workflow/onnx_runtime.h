@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

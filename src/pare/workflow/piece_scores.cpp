@@ -12,7 +12,7 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/metrics/multilabel.h"
 #include "pare/passes/for_inference.h"
 #include "pare/passes/working_form.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pare/evaluate.h"
-#include "pare/exec/program.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"

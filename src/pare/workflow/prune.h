@@ -8,8 +8,8 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/compensate/compensate.h"
-#include "pare/core/graph.h"
 #include "pare/core/options.h"
+#include "pare/graph.h"
 #include "pare/prune.h"  // IWYU pragma: export
 #include "pare/prune/budget.h"
 #include "pare/workflow/data_options.h"

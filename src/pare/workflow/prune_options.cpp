@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/samples/samples.h"
 #include "pare/workflow/prune.h"
 
@@ -26,7 +26,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("compensate", compensate, "how the kept channels take over from the removed ones",
                 compensation_methods());
   options.field("threshold", most_sim.threshold, "less similar filters are dropped, not merged");
-  options.field("lambda", most_sim.lambda, "weight of the cosine against the bias behind batch norm");
+  options.field("lambda", most_sim.lambda, "weight of the cosine against the bias after batch norm");
   options.field("as-published", most_sim.as_published, "scales as the authors' program has them");
   options.field("terms", nnls.terms, "kept channels that may take over from a removed one");
   options.field("nmf-iterations", nmf.iterations, "multiplicative updates");

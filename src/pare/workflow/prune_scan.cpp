@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/passes/working_form.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/pruner.h"

@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "pare/compensate/empty.h"
-#include "pare/core/error.h"
 #include "pare/distill/repair.h"
+#include "pare/error.h"
 #include "pare/layerwise/offset_places.h"
-#include "pare/passes/pipeline.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/passes/run_pass.h"
 
 namespace pare {
 
@@ -80,9 +80,8 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
   // Repair is judged on samples that nothing was solved on.
   const int64_t held = solves && options_.minutes > 0 ? std::max<int64_t>(1, all.size / 5) : 0;
   const Samples samples = solves ? images_.mirrored(graph, part_of(all, held, all.size)) : Samples{};
-  Pipeline pipeline;
   Compensated done;
-  Graph pruned = pipeline.run(
+  Graph pruned = run_pass(
       "prune",
       [&](const Graph& g) {
         done = compensate(g, map, cuts, method_, method_options_, samples, watch_);

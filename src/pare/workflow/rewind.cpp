@@ -1,6 +1,6 @@
 #include "pare/workflow/rewind.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/mask.h"
 

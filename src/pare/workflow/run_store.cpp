@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/options.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
+#include "pare/graph.h"
 #include "pare/train/state.h"
 
 namespace pare {
@@ -31,8 +31,8 @@ std::string fingerprint(const TensorMap& tensors);
 std::string fingerprint(const TrainState& start);  // of what a run begins with: its tensors and its place
 nlohmann::json fingerprint(const Dataset& data);
 
-// log.jsonl and log.csv of the directory: one line an epoch, written anew, so that a run killed and resumed has no line
-// twice.
+// log.jsonl and log.csv of the directory: one line per epoch, written anew, so that a run killed and resumed has no
+// line twice.
 void write_training_logs(const RunDirectory& run, const std::vector<EpochReport>& history);
 
 }  // namespace pare

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pare/analysis/cost.h"
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/samples/samples.h"
 #include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"
@@ -73,12 +73,7 @@ class Sparsifier {
                                  {"sparsity", options_.sparsity.value_or(-1)},
                                  {"gmp", {options_.gmp_begin, options_.gmp_end, options_.gmp_every}},
                                  {"tensors", names_}};
-    // Of the methods only gmp masks while it trains; what is not said is the default.
-    const MaskOptions plain;
-    if (options_.method == "gmp" && options_.mask.distribution != plain.distribution)
-      definition["distribution"] = name_of(options_.mask.distribution);
-    if (options_.method == "gmp" && !options_.mask.pattern.empty()) definition["pattern"] = options_.mask.pattern;
-    if (options_.method == "gmp" && options_.mask.allow_empty) definition["allow-empty"] = true;
+    if (sparsifier_traits(options_.method).masks_in_training) add_mask_options(definition);
     definition["masks"] = fingerprint(result_.masks);
     TrainingJob job{.kind = "sparsify", .what = what, .definition = definition.dump(), .parameters = method};
     job.keep_epochs = std::move(keep_epochs);
@@ -90,6 +85,14 @@ class Sparsifier {
                                                      : trainer_(begin.graph, data_, left, std::move(job));
     epochs_ += static_cast<int64_t>(outcome.state.history.size());
     return outcome;
+  }
+
+  // What is not said is the default.
+  void add_mask_options(nlohmann::json& definition) const {
+    const MaskOptions& mask = options_.mask;
+    if (mask.distribution != MaskOptions{}.distribution) definition["distribution"] = name_of(mask.distribution);
+    if (!mask.pattern.empty()) definition["pattern"] = mask.pattern;
+    if (mask.allow_empty) definition["allow-empty"] = true;
   }
 
   void finish_round(const std::string& name) {
@@ -313,12 +316,12 @@ struct SparsifierList {
   static constexpr SparsifierEntry entries[] = {
       {{.name = "cs", .finds_count = true, .rounds = true, .mask_at_end = true}, &Sparsifier::continuous},
       {{.name = "magnitude", .dense_first = true}, &Sparsifier::magnitude},
-      {{.name = "gmp", .mask_at_end = true}, &Sparsifier::gradual},
+      {{.name = "gmp", .masks_in_training = true, .mask_at_end = true}, &Sparsifier::gradual},
       {{.name = "imp", .dense_first = true, .rounds = true, .rounds_say = true}, &Sparsifier::prune_rewound},
       {{.name = "imp-continued", .dense_first = true, .rounds = true, .rounds_say = true},
        &Sparsifier::iterative_continued},
       {{.name = "l0", .finds_count = true, .mask_at_end = true}, &Sparsifier::hard_concrete},
-      {{.name = "slimming"}, &Sparsifier::slimming},
+      {{.name = "slimming", .whole_channels = true}, &Sparsifier::slimming},
       {{.name = "lr-rewind", .dense_first = true, .rounds = true}, &Sparsifier::rate_rewinding},
       {{.name = "weight-rewind", .dense_first = true, .rounds = true}, &Sparsifier::prune_rewound},
   };

@@ -1,9 +1,9 @@
 // Sparsification (pare/sparsify.h) on a data set; each training is a run of its own that resumes.
 #pragma once
 
-#include "pare/core/graph.h"
 #include "pare/data/dataset.h"
 #include "pare/distill/distillation.h"
+#include "pare/graph.h"
 #include "pare/sparsify.h"  // IWYU pragma: export
 #include "pare/sparsify/mask.h"
 #include "pare/workflow/train.h"

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/workflow/sparsifier_traits.h"
 #include "pare/workflow/sparsify.h"
 
@@ -90,9 +90,9 @@ void SparsifyOptions::check_used() const {
   if (!mask.pattern.empty() && sparsity && std::abs(*sparsity - *asked()) > 1e-9)
     throw Error(ErrorKind::usage, OptionName{"pattern"}, "{} removes {} of the weights, `sparsity` asks for {}",
                 mask.pattern, *asked(), *sparsity);
-  refuse(method == "slimming" && !mask.pattern.empty(), "pattern", "removes whole channels");
+  refuse(own.whole_channels && !mask.pattern.empty(), "pattern", "removes whole channels");
   const bool spreads = mask.distribution != MaskOptions{}.distribution;
-  refuse(spreads && method == "slimming", "distribution", "removes whole channels");
+  refuse(spreads && own.whole_channels, "distribution", "removes whole channels");
   refuse(spreads && !mask.pattern.empty(), "distribution", "takes the same part of every layer with `pattern`");
   refuse(spreads && own.finds_count && !sparsity, "distribution", "finds it by itself without `sparsity`");
   if (!own.mask_at_end) return;

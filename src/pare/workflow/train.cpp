@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
 #include "pare/core/options.h"
 #include "pare/data/augment.h"
+#include "pare/error.h"
 #include "pare/samples/samples.h"
 #include "pare/train/tensorboard.h"
 #include "pare/workflow/evaluate.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 namespace {
@@ -26,16 +26,25 @@ std::vector<int64_t> require_image(const BuiltValue& x, const std::string& name)
   return x.shape;
 }
 
+struct NamedActivation {
+  const char* name;
+  const char* op;
+  std::map<std::string, Attribute> attributes = {};
+};
+const NamedActivation kActivations[] = {
+    {"relu", "Relu"},           {"tanh", "Tanh"},
+    {"softsign", "Softsign"},   {"elu", "Elu", {{"alpha", 1.0}}},
+    {"selu", "Selu"},           {"leaky-relu", "LeakyRelu", {{"alpha", 0.01}}},
+    {"hardswish", "HardSwish"},
+};
+
 Node activation_node(const std::string& name, const std::string& kind) {
-  if (kind == "relu") return {.name = name, .op = "Relu"};
-  if (kind == "tanh") return {.name = name, .op = "Tanh"};
-  if (kind == "softsign") return {.name = name, .op = "Softsign"};
-  if (kind == "elu") return {.name = name, .op = "Elu", .attributes = {{"alpha", 1.0}}};
-  if (kind == "selu") return {.name = name, .op = "Selu"};
-  if (kind == "leaky-relu") return {.name = name, .op = "LeakyRelu", .attributes = {{"alpha", 0.01}}};
-  if (kind == "hardswish") return {.name = name, .op = "HardSwish"};
-  throw Error(ErrorKind::usage, "activation",
-              "'{}' is unknown, expected relu, tanh, softsign, elu, selu, leaky-relu or hardswish", kind);
+  std::vector<std::string> known;
+  for (const NamedActivation& activation : kActivations) {
+    if (kind == activation.name) return {.name = name, .op = activation.op, .attributes = activation.attributes};
+    known.emplace_back(activation.name);
+  }
+  throw Error(ErrorKind::usage, "activation", "'{}' is unknown, expected one of {}", kind, fmt::join(known, ", "));
 }
 
 }  // namespace
@@ -162,11 +171,11 @@ BuiltValue GraphBuilder::subsample(const BuiltValue& x, const std::string& name,
   return append(std::move(node), {shape[0], (shape[1] - 1) / stride + 1, (shape[2] - 1) / stride + 1});
 }
 
-BuiltValue GraphBuilder::pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t behind) {
+BuiltValue GraphBuilder::pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t after) {
   const auto shape = require_image(x, name);
   Node node{.name = name, .op = "Pad", .attributes = {{"mode", std::string("constant")}}};
-  node.inputs = {x.name, constant(name + ".pads", {0, before, 0, 0, 0, behind, 0, 0})};
-  return append(std::move(node), {before + shape[0] + behind, shape[1], shape[2]});
+  node.inputs = {x.name, constant(name + ".pads", {0, before, 0, 0, 0, after, 0, 0})};
+  return append(std::move(node), {before + shape[0] + after, shape[1], shape[2]});
 }
 
 Graph GraphBuilder::finish(const BuiltValue& x) && {

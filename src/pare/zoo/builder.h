@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 
@@ -52,8 +52,8 @@ class GraphBuilder {
   BuiltValue add(const BuiltValue& a, const BuiltValue& b, const std::string& name);
   // x[:, :, ::stride, ::stride]
   BuiltValue subsample(const BuiltValue& x, const std::string& name, int64_t stride);
-  // Zero channels before and behind those of x.
-  BuiltValue pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t behind);
+  // Zero channels before and after those of x.
+  BuiltValue pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t after);
 
   // The graph with `x` as its output, which is then called "logits".
   Graph finish(const BuiltValue& x) &&;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/zoo/zoo.h"
 
 namespace pare {

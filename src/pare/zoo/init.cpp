@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "pare/ops/op.h"
+
 namespace pare {
 namespace {
 
@@ -15,9 +17,7 @@ class Initializer {
       : graph_(graph), generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
   void node(const Node& node) {
-    if (node.op == "Conv") return layer(node, /*input_axis=*/1);
-    if (node.op == "Gemm") return layer(node, node.integer("transB", 0) != 0 ? 1 : 0);
-    if (node.op == "MatMul") return layer(node, 0);
+    if (kind_of(node) == OpKind::linear) return layer(node);
     if (node.op != "BatchNormalization") return;
     fill(node, 1, 1.0);
     fill(node, 2, 0.0);
@@ -26,7 +26,7 @@ class Initializer {
   }
 
  private:
-  // The tensor behind input `i`, or nullptr when the graph does not carry it or it has its values already.
+  // The tensor of input `i`, or nullptr when the graph does not carry it or it has its values already.
   at::Tensor* fresh(const Node& node, size_t i) {
     if (!node.has_input(i)) return nullptr;
     const auto found = graph_.tensors.find(node.inputs[i]);
@@ -34,10 +34,12 @@ class Initializer {
     return done_.insert(found->first).second ? &found->second : nullptr;
   }
 
-  void layer(const Node& node, int64_t input_axis) {
+  void layer(const Node& node) {
     const auto weight = node.has_input(1) ? graph_.tensors.find(node.inputs[1]) : graph_.tensors.end();
-    if (weight == graph_.tensors.end() || weight->second.dim() < 2) return;
-    double fan_in = static_cast<double>(weight->second.size(input_axis));
+    if (weight == graph_.tensors.end()) return;
+    const auto linear = linear_layer(node, 1, weight->second.dim());
+    if (!linear) return;
+    double fan_in = static_cast<double>(weight->second.size(linear->in_axis));
     for (int64_t axis = 2; axis < weight->second.dim(); ++axis)
       fan_in *= static_cast<double>(weight->second.size(axis));
     // PyTorch's own steps, so that the last bit agrees: gain(a) = √(2 / (1 + a²)), bound = √3 · gain / √fan_in.

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/nearest.h"
 #include "pare/zoo/zoo.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -3,7 +3,7 @@
 //   resnet        torchvision's names: conv1 (64), four stages of 64…512 channels, `fc`
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/builder.h"
 #include "pare/zoo/families.h"
 

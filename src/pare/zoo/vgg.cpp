@@ -2,7 +2,7 @@
 // `classifier` on what the last pool leaves (512 features for 32x32 inputs, 512·7·7 for 224x224).
 #include <utility>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/builder.h"
 #include "pare/zoo/families.h"
 

@@ -10,7 +10,7 @@
 namespace pare {
 namespace {
 
-// Where the shape changes, the shortcut starts behind the first activation: y = conv2(…) + convShortcut(act(bn1(x))).
+// Where the shape changes, the shortcut starts after the first activation: y = conv2(…) + convShortcut(act(bn1(x))).
 BuiltValue wide_block(GraphBuilder& b, const BuiltValue& x, const std::string& path, int64_t out, int64_t stride,
                       const ArchOptions& o) {
   BuiltValue entry = b.batch_norm(x, path + ".bn1");

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/zoo/families.h"
 #include "pare/zoo/init.h"
 #include "pare/zoo/nearest.h"

@@ -1,6 +1,6 @@
 #include "pare/io/onnx/attribute.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/tensor.h"
 
 namespace pare {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/io/onnx/external.h"
 
 namespace pare {

@@ -2,7 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/subgraph.h"

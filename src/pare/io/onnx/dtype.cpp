@@ -2,7 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -1,6 +1,6 @@
 #include "pare/io/onnx/external.h"
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 
 namespace pare {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/names.h"
 #include "pare/io/onnx/subgraph.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

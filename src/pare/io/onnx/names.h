@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -8,10 +8,10 @@
 #include <climits>
 #include <unordered_set>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
 #include "pare/core/memory.h"
 #include "pare/core/text.h"
+#include "pare/error.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/import.h"

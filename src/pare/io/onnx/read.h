@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

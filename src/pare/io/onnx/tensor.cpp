@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/dtype.h"
 
 namespace pare {

@@ -8,8 +8,8 @@
 #include <climits>
 #include <ostream>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
+#include "pare/error.h"
 #include "pare/io/onnx/tensor.h"
 
 namespace pare {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/upgrade_rules.h"
 

@@ -11,7 +11,7 @@
 #include <map>
 #include <string>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 
 namespace pare {
 

@@ -1,7 +1,7 @@
 // Forms that ended with opset 7 or before.
 #include <ATen/ATen.h>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/upgrade_rules.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pare/core/graph.h"
+#include "pare/graph.h"
 #include "pare/io/onnx/names.h"
 #include "pare/io/onnx/upgrade.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "pare/core/error.h"
+#include "pare/error.h"
 #include "pare/io/onnx/upgrade.h"
 
 namespace pare {

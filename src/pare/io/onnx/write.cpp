@@ -7,15 +7,15 @@
 #include <cstring>
 #include <ostream>
 
-#include "pare/core/error.h"
 #include "pare/core/file.h"
-#include "pare/core/version.h"
+#include "pare/error.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/lower.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/versions.h"
+#include "pare/version.h"
 
 namespace pare {
 

@@ -1,4 +1,0 @@
-// What changed between two graphs is public.
-#pragma once
-
-#include "pare/compare.h"  // IWYU pragma: export

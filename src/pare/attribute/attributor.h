@@ -1,4 +1,0 @@
-// Attribution is public.
-#pragma once
-
-#include "pare/explain.h"  // IWYU pragma: export

@@ -1,4 +1,0 @@
-// The one exception type is public.
-#pragma once
-
-#include "pare/error.h"  // IWYU pragma: export
