@@ -26,7 +26,7 @@ const std::vector<Compensation>& compensations() {
       {"ot", ImageSource::none, [](const MergeProblem& p, const CompensateOptions&) { return transport(p); }, true,
        move_statistics},
       {"ot-average", ImageSource::none, nullptr, false, nullptr,
-       [](const Graph& dense, const Graph& pruned) { return compensate_by_transport(dense, pruned); }},
+       [](const Graph& dense, const std::set<ChannelId>& removed) { return compensate_by_transport(dense, removed); }},
       {"synthetic", ImageSource::made},
       {"calibrated", ImageSource::data},
   };
@@ -70,7 +70,7 @@ Compensated by_merging(const Graph& graph, const ChannelMap& map, const std::set
 Compensated by_fusion(const Graph& graph, const ChannelMap& map, const std::set<ChannelId>& removed,
                       const Compensation& method) {
   Compensated result;
-  result.graph = method.fuse(graph, remove_channels(graph, map, removed));
+  result.graph = method.fuse(graph, removed);
   for (size_t g = 0; g < map.groups.size(); ++g)
     for (const ChannelId channel : map.groups[g].channels)
       if (removed.contains(channel)) result.groups[g] = "fused";

@@ -43,7 +43,8 @@ struct Compensation {
   // After merging: what else changes in the pruned graph. `dense` has exact copies folded.
   Graph (*finish)(const Graph& dense, const Graph& pruned, const ChannelMap& map,
                   const std::set<ChannelId>& removed) = nullptr;
-  Graph (*fuse)(const Graph& dense, const Graph& pruned) = nullptr;  // with neither a method solves
+  // Channels are those of analyze_channels(dense). With neither a merge nor this a method solves.
+  Graph (*fuse)(const Graph& dense, const std::set<ChannelId>& removed) = nullptr;
 };
 
 const std::vector<Compensation>& compensations();
