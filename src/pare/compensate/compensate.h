@@ -56,12 +56,14 @@ struct Compensated {
   std::set<ChannelId> removed;
   std::map<size_t, std::string> groups;  // what was done for a group, by its index
   std::vector<std::string> notes;
+  int64_t judges = 0;  // samples of all ranks that judged
 };
 
 // The graph without the channels that `cuts` take, compensated. A method that solves needs samples, and a graph with
-// places for offsets (layerwise/offset_places.h).
+// places for offsets (layerwise/offset_places.h). Where there are `judges`, no group is compensated for which that
+// leaves the answer on them further from the original's than plain removal (compensate/judge.h); notes say which.
 Compensated compensate(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
                        const Compensation& method, const CompensateOptions& options, const Samples& samples,
-                       Observer& observer);
+                       Observer& observer, const Samples& judges = {});
 
 }  // namespace pare

@@ -30,6 +30,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("as-published", most_sim.as_published, "scales as the authors' program has them");
   options.field("terms", nnls.terms, "kept channels that may take over from a removed one");
   options.field("nmf-iterations", nmf.iterations, "multiplicative updates");
+  options.field("unchecked", unchecked, "compensate also where held-out images say that it is worse than nothing");
   options.field("ridge", ridge, "ridge of the solved layers (0: chosen on held-out images)");
   options.field("images", images, "kind of the images that are made without data");
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
@@ -42,6 +43,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
+  options.only({"unchecked"}, {without("compensate", {"none"})});
   options.only({"ridge"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
   options.only({"samples", "no-mirror"}, {with("compensate", {"synthetic", "calibrated", "auto"}),

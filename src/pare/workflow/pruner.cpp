@@ -73,16 +73,19 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
   }
   const auto cuts = cuts_of(selection, options_.criterion == "obs");
   const Samples samples = solves ? images_.mirrored(graph) : Samples{};
+  const bool judged = method_.name != "none" && !options_.unchecked;
+  const Samples judges = judged ? images_.judges(graph, solves) : Samples{};
   Pipeline pipeline;
   Compensated done;
   Graph pruned = pipeline.run(
       "prune",
       [&](const Graph& g) {
-        done = compensate(g, map, cuts, method_, method_options_, samples, watch_);
+        done = compensate(g, map, cuts, method_, method_options_, samples, watch_, judges);
         return solves ? without_zero_offsets(done.graph) : done.graph;
       },
       graph);
   note_groups(selection, done);
+  result_.judges = done.judges;
   for (const auto& note : done.notes) result_.notes.push_back(note);
   return pruned;
 }
