@@ -1,10 +1,10 @@
 // No compensation is worse than none: every group of a network cut alone by a quarter, with every compensation, beside
 // plain removal of channels on pictures that nothing was learned from.
-//   compensations MODEL.onnx DATA [PICTURES [SAMPLES [METHOD…]]]
+//   compensations MODEL.onnx DATA [PICTURES [SAMPLES [EVERY [METHOD…]]]]
 // prints for each method how far its top-1 is from that of `none`: the mean over groups, the worst group, and how many
-// groups are only cut because held-out samples say so. PICTURES (0: all) measure, SAMPLES are learned from. `auto` has
-// its own choice of channels, all others remove those with the least l1 norm. Exit code 4 where a group is worse off by
-// more than a point.
+// groups are only cut because held-out samples say so. PICTURES (0: all) measure, SAMPLES are learned from, one group
+// of EVERY so many is cut. `auto` has its own choice of channels, all others remove those with the least l1 norm. Exit
+// code 4 where a group is worse off by more than a point.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -29,13 +29,21 @@ struct Row {
   int64_t groups = 0, only_cut = 0;
 };
 
+bool is_only_cut(const std::vector<std::string>& notes) {
+  return std::ranges::any_of(notes, [](const std::string& note) { return note.find("only cut") != std::string::npos; });
+}
+
 class Comparison {
  public:
-  Comparison(const pare::Graph& graph, pare::DataChoice data, int64_t samples)
-      : graph_(pare::working_form(graph)), choice_(std::move(data)), data_(choice_.load(graph)), samples_(samples) {}
+  Comparison(const pare::Graph& graph, pare::DataChoice data, int64_t samples, size_t every)
+      : graph_(pare::working_form(graph)),
+        choice_(std::move(data)),
+        data_(choice_.load(graph)),
+        samples_(samples),
+        every_(every) {}
 
-  // Top-1 of every group that can be cut, by name, cut alone; −1 for one that can't be.
-  std::vector<double> accuracies(const std::string& method, int64_t& only_cut) {
+  // Top-1 of the groups, each cut alone; −1 for one that can't be. `none` is that of plain removal.
+  std::vector<double> accuracies(const std::string& method, const std::vector<double>& none, int64_t& only_cut) {
     pare::PruneJob job;
     job.data = choice_;
     job.channels = kCut;
@@ -45,30 +53,28 @@ class Comparison {
     const pare::PruneJob resolved = job.resolved();
     pare::Pruner pruner(resolved);
     std::vector<double> result;
-    for (const auto& group : pare::analyze_channels(graph_).groups) {
+    for (const auto& name : names()) {
       pare::BudgetOptions budget = resolved.budget();
-      budget.layers = {group.name};
+      budget.layers = {name};
       pruner.result().notes.clear();
       try {
         const pare::Graph cut = pruner.cut(graph_, budget);
-        result.push_back(top1(cut));
-        for (const auto& note : pruner.result().notes)
-          if (note.find("only cut") != std::string::npos) {
-            ++only_cut;
-            break;
-          }
+        const bool plain = method != "auto" && is_only_cut(pruner.result().notes);
+        result.push_back(plain ? none.at(result.size()) : top1(cut));
+        only_cut += is_only_cut(pruner.result().notes) ? 1 : 0;
       } catch (const pare::Error& error) {
         if (error.kind() != pare::ErrorKind::usage) throw;
         result.push_back(-1);
       }
-      std::fprintf(stderr, "%s %s %.4f\n", method.c_str(), group.name.c_str(), result.back());
+      std::fprintf(stderr, "%s %s %.4f\n", method.c_str(), name.c_str(), result.back());
     }
     return result;
   }
 
   std::vector<std::string> names() const {
     std::vector<std::string> names;
-    for (const auto& group : pare::analyze_channels(graph_).groups) names.push_back(group.name);
+    const auto groups = pare::analyze_channels(graph_).groups;
+    for (size_t g = 0; g < groups.size(); g += every_) names.push_back(groups[g].name);
     return names;
   }
 
@@ -83,6 +89,7 @@ class Comparison {
   pare::DataChoice choice_;
   pare::Dataset data_;
   int64_t samples_;
+  size_t every_;
 };
 
 Row compared(const std::vector<std::string>& names, const std::vector<double>& none, const std::vector<double>& own) {
@@ -105,14 +112,15 @@ int main(int argc, char** argv) {
   pare::DataChoice data{.data = argv[2]};
   data.limit = argc > 3 ? std::stoll(argv[3]) : 0;
   const int64_t samples = argc > 4 ? std::stoll(argv[4]) : 0;
-  std::vector<std::string> methods(argv + std::min(argc, 5), argv + argc);
+  const size_t every = argc > 5 ? std::stoul(argv[5]) : 1;
+  std::vector<std::string> methods(argv + std::min(argc, 6), argv + argc);
   if (methods.empty()) methods = pare::compensation_methods();
   std::erase(methods, "none");
   try {
-    Comparison comparison(pare::load_model(argv[1], {}).graph, data, samples);
+    Comparison comparison(pare::load_model(argv[1], {}).graph, data, samples, every);
     const auto names = comparison.names();
     int64_t unused = 0;
-    const std::vector<double> none = comparison.accuracies("none", unused);
+    const std::vector<double> none = comparison.accuracies("none", {}, unused);
     fmt::print("{} of {} pictures right before, {} groups cut alone by a quarter\n",
                std::llround(comparison.before() * static_cast<double>(comparison.pictures())), comparison.pictures(),
                std::count_if(none.begin(), none.end(), [](double a) { return a >= 0; }));
@@ -120,7 +128,7 @@ int main(int argc, char** argv) {
     bool fell = false;
     for (const auto& method : methods) {
       int64_t only_cut = 0;
-      const std::vector<double> own = comparison.accuracies(method, only_cut);
+      const std::vector<double> own = comparison.accuracies(method, none, only_cut);
       const Row row = compared(names, none, own);
       fmt::print("{:<12} {:>+10.4f} {:>+10.4f} {:>9}  {}\n", method,
                  row.sum / static_cast<double>(std::max<int64_t>(row.groups, 1)), row.worst, only_cut, row.where);
