@@ -95,16 +95,17 @@ struct PrunedGroup {
   double loss = 0;           // allocate: of the network's answer (KL divergence) when this group alone is cut so
 };
 
-// A model's size and, where samples have labels, its accuracy.
+// A model's size and, where samples have labels and outputs are the scores of classes, its accuracy; else the
+// `distance` of its outputs from the original's, relative to their length.
 struct Measured {
   ModelCost cost;
-  MetricList metrics;  // none without labels
+  MetricList metrics;  // none without samples
 };
 
 struct PruneResult {
   Graph graph;
   std::string criterion, scope, compensate;  // as they were used, where the options say `auto`
-  int64_t judges = 0;  // samples on which compensations were compared with none
+  int64_t judges = 0;                        // samples on which compensations were compared with none
   std::vector<PrunedGroup> groups;
   Measured before;
   Measured after;

@@ -9,6 +9,7 @@
 
 #include "pare/compensate/compensate.h"
 #include "pare/exec/program.h"
+#include "pare/layerwise/sensitivity.h"
 #include "support/builder.h"
 
 namespace pare {
@@ -83,10 +84,37 @@ TEST(Judge, GivesUpAWholeThatIsWorse) {
   EXPECT_THAT(judged.notes, testing::ElementsAre(testing::HasSubstr("the channels are only cut: 'ot-average'")));
 }
 
-// Worse by numbers that are none.
-TEST(Judge, TakesWhatIsNotANumberForWorse) {
-  EXPECT_TRUE((Judgement{.none = 1, .compensated = std::nan("")}).worse());
-  EXPECT_FALSE((Judgement{.none = 1, .compensated = 1}).worse());
+TEST(Judge, TakesChanceAndWhatIsNotANumberForNoGain) {
+  EXPECT_FALSE((Judgement{.none = 1, .compensated = std::nan("")}).better());
+  EXPECT_FALSE((Judgement{.none = 1, .compensated = 1}).better());
+  EXPECT_FALSE((Judgement{.none = 1, .compensated = 0.9, .error = 0.2}).better());
+  EXPECT_TRUE((Judgement{.none = 1, .compensated = 0.9, .error = 0.05}).better());
+}
+
+// The mean of the differences of both divergences, and its standard error, written slowly.
+TEST(Judge, MeasuresTheErrorOfTheDifference) {
+  const Graph graph = two_layers();
+  const ChannelMap map = analyze_channels(graph);
+  const auto cut = second_channels(map)[1];
+  const at::Tensor x = silent_inputs();
+  const Graph merged = compensated(graph, {cut}, map, "most-sim", {}).graph;
+  const Graph none = compensated(graph, {cut}, map, "none", {}).graph;
+  const Judge judge(graph, map, samples_of({x}), unobserved());
+  const Judgement found = judge.judge({{{cut.order[0]}, merged}}).at(0);
+  std::vector<double> gains;
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    const std::vector<at::Tensor> one = {x.narrow(0, i, 1)};
+    const auto apart = [&](const Graph& other) {
+      return divergence(forward(graph, one).outputs[0], forward(other, one).outputs[0]);
+    };
+    gains.push_back(apart(none) - apart(merged));
+    sum += gains.back();
+  }
+  const double n = static_cast<double>(gains.size());
+  for (const double gain : gains) squares += (gain - sum / n) * (gain - sum / n);
+  EXPECT_NEAR(found.none - found.compensated, sum / n, 1e-9);
+  EXPECT_NEAR(found.error, std::sqrt(squares / (n - 1) / n), 1e-9);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST(Variants, AnswersAreThoseOfWholeRuns) {
     if (group.reason.empty()) variants.push_back(remove_channels(graph, map, {group.channels[0], group.channels[2]}));
   ASSERT_EQ(variants.size(), 3U);
   const auto inputs = random_inputs(graph, 70, 2);
-  const auto found = answer_divergences(graph, variants, samples_of(inputs), unobserved());
+  const auto found = answer_divergences(graph, variants, samples_of(inputs), unobserved(), "judging");
   const auto original = forward(graph, inputs).outputs;
   ASSERT_EQ(original.size(), 2U);
   EXPECT_EQ(found[0], 0);
@@ -54,7 +54,7 @@ TEST(Variants, OfClassScoresTheDivergenceIsThatOfScores) {
   const auto inputs = random_inputs(graph, 9, 4);
   const at::Tensor p = forward(graph, inputs).outputs[0], q = forward(variant, inputs).outputs[0];
   const double expected = (p * (p / q).log()).sum().item<double>() / 9;
-  EXPECT_NEAR(answer_divergences(graph, {variant}, samples_of(inputs), unobserved())[0], expected, 1e-9);
+  EXPECT_NEAR(answer_divergences(graph, {variant}, samples_of(inputs), unobserved(), "judging")[0], expected, 1e-9);
 }
 
 }  // namespace

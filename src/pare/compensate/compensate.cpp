@@ -83,7 +83,7 @@ Graph merged_graph(const Graph& graph, const ChannelMap& map, const std::set<Cha
   return method.finish == nullptr ? result : method.finish(fold_copies(graph, map, merges), result, map, removed);
 }
 
-// Gives up the merges of groups for which the judge finds them worse than none, and says so.
+// Gives up the merges of groups for which the judge finds them no better than none, and says so.
 void drop_worse(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
                 const Compensation& method, const Judge& judge, Merges& found, std::vector<std::string>& notes) {
   std::vector<size_t> groups;
@@ -99,14 +99,14 @@ void drop_worse(const Graph& graph, const ChannelMap& map, const std::vector<Gro
   const auto judgements = judge.judge(trials);
   std::vector<std::string> worse;
   for (size_t i = 0; i < judgements.size(); ++i) {
-    if (!judgements[i].worse()) continue;
+    if (judgements[i].better()) continue;
     found.merges.erase(groups[i]);
     found.groups[groups[i]] = fmt::format("none: divergence {:.2g}, by {} {:.2g}", judgements[i].none, method.name,
                                           judgements[i].compensated);
     worse.push_back(map.groups[groups[i]].name);
   }
   if (!worse.empty())
-    notes.push_back(fmt::format("{} of {} groups are only cut, as '{}' is worse than none there on {} images: {}",
+    notes.push_back(fmt::format("{} of {} groups are only cut, as '{}' is no better than none there on {} samples: {}",
                                 worse.size(), cuts.size(), method.name, judge.samples(), fmt::join(worse, ", ")));
 }
 
@@ -142,15 +142,15 @@ Compensated by_solving(const Graph& graph, const ChannelMap& map, const std::vec
   return result;
 }
 
-// Gives the compensation up where all groups together are worse for it than only removed.
+// Gives the compensation up where all groups together are no better for it than only removed.
 void check_whole(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
                  const Compensation& method, const Judge& judge, Compensated& result) {
   const auto judgements = judge.judge({{result.removed, result.graph}});
-  if (judgements.empty() || !judgements[0].worse()) return;
+  if (judgements.empty() || judgements[0].better()) return;
   result.graph = remove_channels(graph, map, result.removed);
   for (const auto& cut : cuts) result.groups[cut.group] = "none";
   result.notes = {fmt::format(
-      "the channels are only cut: '{}' leaves the network's answer on {} images further from the original's ({:.3g}) "
+      "the channels are only cut: '{}' leaves the network's answer on {} samples no nearer to the original's ({:.3g}) "
       "than removing them does ({:.3g})",
       method.name, judge.samples(), judgements[0].compensated, judgements[0].none)};
 }

@@ -60,8 +60,8 @@ struct Compensated {
 };
 
 // The graph without the channels that `cuts` take, compensated. A method that solves needs samples, and a graph with
-// places for offsets (layerwise/offset_places.h). Where there are `judges`, no group is compensated for which that
-// leaves the answer on them further from the original's than plain removal (compensate/judge.h); notes say which.
+// places for offsets (layerwise/offset_places.h). Where there are `judges`, no group is compensated for which the
+// answer on them comes no nearer to the original's than with plain removal (compensate/judge.h); notes say which.
 Compensated compensate(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
                        const Compensation& method, const CompensateOptions& options, const Samples& samples,
                        Observer& observer, const Samples& judges = {});

@@ -1,5 +1,6 @@
 // Is a compensation better than none? Judged by the network's answer on samples that it did not learn from: group by
-// group, each cut alone, and then all together. What is worse than plain removal is given up.
+// group, each cut alone, and then all together. What is not better than plain removal by more than chance is
+// given up.
 #pragma once
 
 #include <map>
@@ -13,11 +14,14 @@
 
 namespace pare {
 
-// The divergence of the network's answer from the original's, its channels only removed and compensated.
+// The divergence of the network's answer from the original's, its channels only removed and compensated: means over the
+// samples, and the standard error of their difference.
 struct Judgement {
   double none = 0;
   double compensated = 0;
-  bool worse() const { return !(compensated <= none); }  // what is not a number is worse
+  double error = 0;
+  // A gain that may as well be chance is none; neither is one that is not a number.
+  bool better() const { return none - compensated > error; }
 };
 
 class Judge {

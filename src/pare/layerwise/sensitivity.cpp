@@ -8,10 +8,7 @@
 #include <set>
 
 #include "pare/analysis/layers.h"
-#include "pare/analysis/scores.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/linear_rows.h"
-#include "pare/layerwise/pieces.h"
 #include "pare/layerwise/variants.h"
 
 namespace pare {
@@ -92,33 +89,12 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
       for (const int64_t removed : counts)
         variants.push_back(variant_of(graph, map, g, groups[g], removed, statistics, options.ridge));
   }
-  const std::string scores = score_value(graph);
-  using Part = std::vector<double>;
-  at::Tensor sums = at::zeros({static_cast<int64_t>(variants.size()) + 1}, at::kDouble);  // the last counts samples
-  double* sum = sums.data_ptr<double>();
-  int64_t done = 0;
-  const Pieces pieces = pieces_of(graph, held_out, options.piece);
-  in_order<Part>(
-      pieces.count(),
-      [&](size_t p) {
-        const at::NoGradGuard own_no_grad;
-        const TensorMap values = all_values(graph, pieces.inputs(p));
-        Part part;
-        for (const auto& variant : variants)
-          part.push_back(divergence(values.at(scores), changed_values(graph, variant.graph, values, {scores})[0],
-                                    options.temperature));
-        return part;
-      },
-      [&](const Part& part) {
-        for (size_t v = 0; v < part.size(); ++v) sum[v] += part[v];
-        done = std::min(done + pieces.piece, held_out.size);
-        observer.step("measuring groups", done, held_out.size);
-      });
-  sum[variants.size()] = static_cast<double>(pieces.samples.size);
-  observer.ranks().sum(sums);
+  std::vector<Graph> graphs;
+  for (const auto& variant : variants) graphs.push_back(variant.graph);
+  const auto divergences = answer_divergences(graph, graphs, held_out, observer, "measuring groups", options.temperature);
   std::vector<GroupSensitivity> result(groups.size());
   for (size_t v = 0; v < variants.size(); ++v)
-    result[variants[v].group].measured.push_back({variants[v].removed, sum[v] / sum[variants.size()]});
+    result[variants[v].group].measured.push_back({variants[v].removed, divergences[v]});
   for (size_t g = 0; g < groups.size(); ++g) {
     result[g].group = groups[g].group;
     if (!result[g].measured.empty()) result[g].divergence = interpolated(groups[g].error, result[g].measured);

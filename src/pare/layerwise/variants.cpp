@@ -35,6 +35,13 @@ bool has_other_constants(const Graph& original, const Graph& variant, const Node
   });
 }
 
+// Of sample i of a piece of `count`; of the whole answer where it has no row for each sample.
+double divergence_of(const at::Tensor& z, const at::Tensor& other, int64_t i, int64_t count, double temperature) {
+  if (z.dim() == 0 || z.size(0) != count || other.dim() == 0 || other.size(0) != count)
+    return z.sizes() == other.sizes() ? divergence(z.reshape({1, -1, 1, 1}), other.reshape({1, -1, 1, 1})) : 1;
+  return divergence(z.narrow(0, i, 1), other.narrow(0, i, 1), temperature);
+}
+
 }  // namespace
 
 TensorMap all_values(const Graph& graph, const std::vector<at::Tensor>& inputs) {
@@ -91,35 +98,44 @@ std::vector<std::string> answer_values(const Graph& graph) {
   return names.size() > 1 ? names : std::vector<std::string>{score_value(graph)};
 }
 
-std::vector<double> answer_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
-                                       Observer& observer) {
+at::Tensor sample_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
+                              Observer& observer, const std::string& step, double temperature) {
   const auto answers = answer_values(graph);
-  using Part = std::vector<double>;
-  at::Tensor sums = at::zeros({static_cast<int64_t>(variants.size()) + 1}, at::kDouble);  // the last counts samples
-  double* sum = sums.data_ptr<double>();
   const Pieces pieces = pieces_of(graph, samples, piece_of(samples));
+  const auto count = static_cast<int64_t>(variants.size());
+  std::vector<at::Tensor> parts = {at::empty({count, 0}, at::kDouble)};
   int64_t done = 0;
-  in_order<Part>(
+  in_order<at::Tensor>(
       pieces.count(),
       [&](size_t p) {
         const at::NoGradGuard no_grad;
         const TensorMap values = all_values(graph, pieces.inputs(p));
-        Part part;
-        for (const Graph& variant : variants) {
-          const auto found = changed_values(graph, variant, values, answers);
-          double apart = 0;
-          for (size_t a = 0; a < answers.size(); ++a) apart += divergence(values.at(answers[a]), found[a]);
-          part.push_back(apart / static_cast<double>(answers.size()));
+        at::Tensor part = at::zeros({count, pieces.real_in(p)}, at::kDouble);
+        auto entry = part.accessor<double, 2>();
+        for (int64_t v = 0; v < count; ++v) {
+          const auto found = changed_values(graph, variants[static_cast<size_t>(v)], values, answers);
+          for (size_t a = 0; a < answers.size(); ++a)
+            for (int64_t i = 0; i < part.size(1); ++i)
+              entry[v][i] +=
+                  divergence_of(values.at(answers[a]), found[a], i, pieces.end(p) - pieces.begin(p), temperature) /
+                  static_cast<double>(answers.size());
         }
         return part;
       },
-      [&](const Part& part) {
-        for (size_t v = 0; v < part.size(); ++v) sum[v] += part[v];
+      [&](const at::Tensor& part) {
+        parts.push_back(part);
         done = std::min(done + pieces.piece, samples.size);
-        observer.step("judging groups", done, samples.size);
+        observer.step(step, done, samples.size);
       });
-  sum[variants.size()] = static_cast<double>(pieces.samples.size);
+  return at::cat(parts, 1);
+}
+
+std::vector<double> answer_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
+                                       Observer& observer, const std::string& step, double temperature) {
+  const at::Tensor own = sample_divergences(graph, variants, samples, observer, step, temperature);
+  const at::Tensor sums = at::cat({own.sum(1), at::full({1}, own.size(1), at::kDouble)});  // the last counts samples
   observer.ranks().sum(sums);
+  const double* sum = sums.data_ptr<double>();
   std::vector<double> result;
   for (size_t v = 0; v < variants.size(); ++v) result.push_back(sum[v] / sum[variants.size()]);
   return result;

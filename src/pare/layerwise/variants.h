@@ -22,9 +22,13 @@ std::vector<at::Tensor> changed_values(const Graph& original, const Graph& varia
 // By what two networks are compared: class scores, or all outputs that are floating-point numbers.
 std::vector<std::string> answer_values(const Graph& graph);
 
+// How far the answer of each variant is from the original's on each sample of this rank: double [variants, samples].
+at::Tensor sample_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
+                              Observer& observer, const std::string& step, double temperature = 1);
+
 // How far the answer of each variant is from the original's, the mean over samples (and outputs) of all ranks:
-// `divergence` of layerwise/sensitivity.h.
+// `divergence` of layerwise/sensitivity.h, of softened answers where the temperature is above 1.
 std::vector<double> answer_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
-                                       Observer& observer);
+                                       Observer& observer, const std::string& step, double temperature = 1);
 
 }  // namespace pare

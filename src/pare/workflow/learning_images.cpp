@@ -121,7 +121,7 @@ const Dataset& LearningImages::data(const Graph& graph) {
   DataChoice choice = options_.data;
   choice.split = "train";
   choice.limit = learned() + (options_.unchecked ? 0 : kJudges);
-  data_ = choice.load(graph);
+  data_ = choice.load(graph, /*unlabelled=*/true);
   if (data_->size() == 0) throw Error(ErrorKind::usage, OptionName{"data"}, "has no images to learn from");
   if (data_->split == "all")
     notes_.emplace_back(

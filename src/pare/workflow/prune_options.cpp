@@ -75,7 +75,7 @@ std::vector<std::string> compensation_methods() {
 }
 
 std::optional<Dataset> PruneJob::measured_on(const Graph& graph) const {
-  if (given == nullptr) return data.data.empty() ? std::nullopt : std::optional(data.load(graph));
+  if (given == nullptr) return data.data.empty() ? std::nullopt : std::optional(data.load(graph, /*unlabelled=*/true));
   if (given->size == 0 || !given->labelled() || graph.inputs.size() != 1) return std::nullopt;
   return dataset_of(*given);
 }
