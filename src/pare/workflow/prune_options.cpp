@@ -40,6 +40,12 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   // `auto` learns from images where there is data, and merges where there is none.
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
+  // What `auto` allocates: a budget of the whole network, by what images tell.
+  const Condition scoped = with("scope", {"global", "allocate"});
+  options.only({"floor"}, {scoped, with("params"), with("macs")});
+  options.only({"floor"}, {scoped, with("criterion", {"auto", "obs"})});
+  options.only({"floor"},
+               {scoped, with("criterion", {"obs"}), with("compensate", {"auto", "synthetic", "calibrated"})});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
@@ -50,7 +56,7 @@ void PruneOptions::describe(OptionVisitor& options) {
                                           with("criterion", {"obs", "subset", "taylor"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
-  options.only({"steps", "max-drop", "ridge"}, {without("plan")});
+  options.only({"steps", "max-drop", "ridge", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
   options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
                {without("empty")});
@@ -61,7 +67,8 @@ void PruneJob::describe(OptionVisitor& options) {
   PruneOptions::describe(options);
   data.describe(options);
   const Condition learns = with("compensate", {"synthetic", "calibrated"});
-  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data")});
+  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
+                           with("compensate", {"synthetic"})});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
   options.only({"ridge"}, {learns, with("data")});
   options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
@@ -122,11 +129,11 @@ PruneJob PruneJob::resolved() const {
   if (scope == PruneScope::automatic)
     own.scope = own.criterion == "obs" && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
   if (own.scope == PruneScope::allocate && own.criterion != "obs")
-    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the criterion obs, not with {}",
+    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the `criterion` obs, not with {}",
                 own.criterion);
   if (own.scope == PruneScope::global && own.criterion == "obs")
     throw Error(ErrorKind::usage, OptionName{"scope"},
-                "errors of different depths can't be compared: allocate, not global, goes with obs");
+                "errors of different depths can't be compared: allocate, not global, goes with the `criterion` obs");
   return own;
 }
 
