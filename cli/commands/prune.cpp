@@ -137,7 +137,7 @@ class Prune : public Command {
                         {"compensation", group.compensation},
                         {"loss", group.loss}});
     nlohmann::json document = {
-        {"method", {{"criterion", result.criterion}, {"scope", result.scope}, {"compensate", result.compensate}}},
+        {"method", {{"criterion", result.criterion}, {"scope", result.scope}, {"compensate", result.compensate}, {"judges", result.judges}}},
         {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
         {"after", measured_json(output_, result.after)},
         {"groups", groups},

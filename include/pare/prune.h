@@ -70,7 +70,8 @@ struct PruneOptions {
   MostSimOptions most_sim;
   NnlsOptions nnls;
   NmfOptions nmf;
-  double ridge = 0;  // of solved layers; 0: chosen on samples that are not solved on
+  bool unchecked = false;  // else a group that is worse off for its compensation is only cut, by samples held out
+  double ridge = 0;        // of solved layers; 0: chosen on samples that are not solved on
   MadeImages images = MadeImages::distilled;
   int64_t samples = 0;  // that methods learn from; 0: 256 of those given, 64 made ones
   int64_t distill_steps = 150;
@@ -95,15 +96,17 @@ struct PrunedGroup {
   double loss = 0;           // allocate: of the network's answer (KL divergence) when this group alone is cut so
 };
 
-// A model's size and, where samples have labels, its accuracy.
+// A model's size and, where samples have labels and outputs are the scores of classes, its accuracy; else the
+// `distance` of its outputs from the original's, relative to their length.
 struct Measured {
   ModelCost cost;
-  MetricList metrics;  // none without labels
+  MetricList metrics;  // none without samples
 };
 
 struct PruneResult {
   Graph graph;
   std::string criterion, scope, compensate;  // as they were used, where the options say `auto`
+  int64_t judges = 0;                        // samples on which compensations were compared with none
   std::vector<PrunedGroup> groups;
   Measured before;
   Measured after;

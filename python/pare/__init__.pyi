@@ -164,6 +164,7 @@ def prune(
     as_published: bool = ...,
     terms: int = ...,
     nmf_iterations: int = ...,
+    unchecked: bool = ...,
     ridge: float = ...,
     images: Literal['distilled', 'pink', 'smooth', 'white'] = ...,
     samples_used: int = ...,

@@ -20,8 +20,7 @@ TEST(Compensation, OfAnUncutNetworkChangesNothing) {
   const Graph net = g.finish(g.linear(hidden, 8, 3));
   const auto inputs = random_inputs(net, 3, 1);
   const at::Tensor expected = forward(net, inputs).outputs[0];
-  EXPECT_LE((forward(compensate_by_transport(net, net), inputs).outputs[0] - expected).abs().max().item<double>(),
-            1e-9);
+  EXPECT_LE((forward(compensate_by_transport(net, {}), inputs).outputs[0] - expected).abs().max().item<double>(), 1e-9);
 }
 
 // Section 5.2 of the paper, written slowly: T between the rows with their biases, both layers averaged with λ = ½.
@@ -31,8 +30,9 @@ TEST(Compensation, AsPublishedIsTheAverageOfTheCarriedAndTheCut) {
   const Graph dense = g.finish(g.linear(hidden, 8, 3));
   const ChannelMap map = analyze_channels(dense);
   const auto& channels = map.groups.front().channels;
-  const Graph cut = remove_channels(dense, map, {channels[1], channels[4], channels[6]});
-  const Graph fused = compensate_by_transport(dense, cut);
+  const std::set<ChannelId> removed = {channels[1], channels[4], channels[6]};
+  const Graph cut = remove_channels(dense, map, removed);
+  const Graph fused = compensate_by_transport(dense, removed);
   const auto rows = [](const Graph& graph) {
     return at::cat({graph.tensor("t0"), graph.tensor("t1").unsqueeze(1)}, 1);
   };
@@ -44,6 +44,27 @@ TEST(Compensation, AsPublishedIsTheAverageOfTheCarriedAndTheCut) {
   EXPECT_LE(largest(rows(fused) - (W + rows(cut)) / 2), 1e-9);
   EXPECT_LE(largest(fused.tensor("t2") - (V + cut.tensor("t2")) / 2), 1e-9);
   EXPECT_GT(largest(fused.tensor("t2") - cut.tensor("t2")), 1e-2);
+}
+
+// One channel is left before a depthwise layer, and one on both sides of a layer: the cut network, looked at alone, has
+// other classes than the dense one.
+TEST(Compensation, OfSingleChannelsKeepsTheClassesOfTheDenseNetwork) {
+  TestGraph g(8);
+  const auto depthwise = g.conv(g.relu(g.conv(g.input("x", {-1, 2, 6, 6}), 2, 4)), 4, 4, 3, 4);
+  const auto flat = g.node("Flatten", {g.relu(g.conv(depthwise, 4, 3))});
+  const Graph dense = g.finish(g.linear(flat, 3 * 36, 2));
+  const ChannelMap map = analyze_channels(dense);
+  std::set<ChannelId> removed;
+  for (const auto& group : map.groups)
+    if (group.reason.empty()) removed.insert(group.channels.begin() + 1, group.channels.end());
+  ASSERT_EQ(removed.size(), 5U);
+  const Graph fused = compensate_by_transport(dense, removed), cut = remove_channels(dense, map, removed);
+  ASSERT_EQ(fused.nodes.size(), cut.nodes.size());
+  // With one channel to carry to, T/β is the mean over the dense channels.
+  const at::Tensor mean = dense.tensor(dense.nodes[0].inputs[1]).mean(0, true);
+  const at::Tensor expected = (mean + cut.tensor(cut.nodes[0].inputs[1])) / 2;
+  EXPECT_LE((fused.tensor(fused.nodes[0].inputs[1]) - expected).abs().max().item<double>(), 1e-9);
+  EXPECT_EQ(forward(fused, random_inputs(fused, 2, 1)).outputs[0].size(1), 2);
 }
 
 // A flattened map has every channel once per pixel: carried block by block, as a matrix over all entries would.

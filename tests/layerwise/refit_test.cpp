@@ -221,6 +221,23 @@ TEST(Refit, TheReaderChoosesWhatCostsNothing) {
 }
 
 // A layer with more unknowns than may be solved loses its channels all the same, and it is said.
+// What moves the mean of a layer without a bias loses the channels that its layer loses.
+TEST(Refit, LayersWithoutABiasAreCutWithTheOneTheyGet) {
+  TestGraph g(11);
+  const auto conv = [&](const std::string& x, int64_t in, int64_t out) {
+    return g.node("Conv", {x, g.random({out, in, 3, 3})}, {{"pads", Ints{1, 1, 1, 1}}});
+  };
+  const auto first = g.relu(conv(g.input("x", {-1, 2, 6, 6}), 2, 6));
+  const auto second = g.relu(conv(first, 6, 8));
+  const auto flat = g.node("Flatten", {g.node("GlobalAveragePool", {conv(second, 8, 4)})});
+  const Graph graph = g.finish(g.node("Gemm", {flat, g.random({4, 3})}));
+  const Case c = cut(graph, [](const ChannelGroup& group) { return group.reason.empty(); });
+  const auto inputs = random_inputs(graph, 20, 5);
+  const Refitted result = refitted(c, inputs, {});
+  EXPECT_LT(difference(result.graph, graph, inputs), difference(c.pruned, graph, inputs));
+  EXPECT_EQ(result.graph.tensor(result.graph.nodes[2].inputs.at(2)).numel(), 4);  // of the second layer's 8
+}
+
 TEST(Refit, WhatIsTooLargeIsOnlyCut) {
   const Case c = halved(with_first_layer(kinds()[0]));
   const auto inputs = random_inputs(c.graph, 8, 3);

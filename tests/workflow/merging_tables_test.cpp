@@ -40,6 +40,7 @@ double top1_without(const Graph& graph, const std::vector<std::string>& layers, 
   options.layers = layers;
   options.round_to = 1;
   options.compensate = compensation;
+  options.unchecked = true;
   options.data = {.data = "fashion-mnist", .limit = 2000};
   return prune(graph, options).after.metrics.front().second;
 }

@@ -38,6 +38,7 @@ PruneJob lenet_options(const std::string& criterion, double ratio, const std::st
   options.channels = ratio;
   options.criterion = criterion;
   options.compensate = compensation;
+  options.unchecked = true;
   options.round_to = 1;
   options.most_sim.threshold = 0.45;
   options.data = {.data = "fashion-mnist", .mean = {0.5}, .std = {0.5}};
@@ -84,6 +85,7 @@ TEST(Published, ResNet20AsPublished) {
   options.data = {.data = "cifar10", .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
   const auto top1 = [&](const std::string& compensation, bool as_published) {
     options.compensate = compensation;
+    options.unchecked = true;
     options.most_sim.as_published = as_published;
     return prune(resnet, options).after.metrics.front().second;
   };

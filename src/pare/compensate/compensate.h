@@ -43,7 +43,8 @@ struct Compensation {
   // After merging: what else changes in the pruned graph. `dense` has exact copies folded.
   Graph (*finish)(const Graph& dense, const Graph& pruned, const ChannelMap& map,
                   const std::set<ChannelId>& removed) = nullptr;
-  Graph (*fuse)(const Graph& dense, const Graph& pruned) = nullptr;  // with neither a method solves
+  // Channels are those of analyze_channels(dense). With neither a merge nor this a method solves.
+  Graph (*fuse)(const Graph& dense, const std::set<ChannelId>& removed) = nullptr;
 };
 
 const std::vector<Compensation>& compensations();
@@ -55,12 +56,14 @@ struct Compensated {
   std::set<ChannelId> removed;
   std::map<size_t, std::string> groups;  // what was done for a group, by its index
   std::vector<std::string> notes;
+  int64_t judges = 0;  // samples of all ranks that judged
 };
 
 // The graph without the channels that `cuts` take, compensated. A method that solves needs samples, and a graph with
-// places for offsets (layerwise/offset_places.h).
+// places for offsets (layerwise/offset_places.h). Where there are `judges`, no group is compensated for which the
+// answer on them comes no nearer to the original's than with plain removal (compensate/judge.h); notes say which.
 Compensated compensate(const Graph& graph, const ChannelMap& map, const std::vector<GroupCut>& cuts,
                        const Compensation& method, const CompensateOptions& options, const Samples& samples,
-                       Observer& observer);
+                       Observer& observer, const Samples& judges = {});
 
 }  // namespace pare

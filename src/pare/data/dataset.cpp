@@ -90,6 +90,12 @@ Dataset load_folder(const fs::path& directory, const DataOptions& options) {
   const bool divided = fs::is_directory(directory / "train") && (test || val);  // one alone may be a class of that name
   if (divided) root = directory / (options.split == "train" ? "train" : test ? "test" : "val");
   if (!fs::is_directory(root)) throw Error(ErrorKind::file, root.string(), "is not a directory");
+  if (options.unlabelled && folder_classes(root).empty()) {
+    Dataset out = dataset_of("folder", read_unlabelled_folder(root, picture_options(options)), options);
+    out.split = divided ? options.split : "all";
+    out.unlabelled = true;
+    return out;
+  }
   std::vector<std::string> map = class_map(directory, options);
   const auto known = [&](const std::string& name) {
     return std::ranges::find(options.known_classes, name) != options.known_classes.end();

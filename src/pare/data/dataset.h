@@ -33,6 +33,7 @@ struct Dataset {
   at::Tensor labels;  // int64 [N], each in [0, K) for K classes; or multi-label: uint8 [N, K], 1 = present
   at::Tensor masks;   // uint8 [N, H, W]: 0 = background, class + 1, 255 = void; undefined without masks
   std::vector<std::string> classes;  // their names
+  bool unlabelled = false;           // the labels say nothing, and there is one class
   bool labels_by_name = false;       // their order is that of the classes, which a network may not share
   std::vector<double> mean, std;     // of each channel, on the scale 0…1: x = (byte / 255 - mean) / std
   std::string split;                 // train, test, segmentation, or all for pictures that are not divided
@@ -58,6 +59,7 @@ struct DataOptions {
   int64_t width = 0;            // where it is another than the height
   std::optional<ImageFit> fit;  // folder, csv, voc: how they are fitted; none: usual_fit()
   int64_t channels = 3;         // folder, csv: 3 or 1
+  bool unlabelled = false;      // folder: pictures that lie in no class directories will do
   std::string class_map;        // folder, csv: a file of classes (pictures.h); empty: classes.txt of the directory
   std::vector<std::string> known_classes;  // likewise: without a map, the classes where all labels are among them
   uint64_t seed = 0;                       // scenes: which ones are composed

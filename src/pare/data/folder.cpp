@@ -63,4 +63,15 @@ LabelledPictures read_image_folder(const fs::path& directory, const std::vector<
   return read_pictures(entries, std::move(classes), options);
 }
 
+LabelledPictures read_unlabelled_folder(const fs::path& directory, const PictureOptions& options) {
+  std::vector<PictureEntry> entries;
+  for (const auto& file : sorted_entries(directory))
+    if (is_picture_name(file) && (options.limit == 0 || static_cast<int64_t>(entries.size()) < options.limit))
+      entries.push_back({file, 0});
+  if (entries.empty())
+    throw Error(ErrorKind::file, directory.string(),
+                "has no images; expected .png or .jpg, in class directories or not");
+  return read_pictures(entries, {"unlabelled"}, options);
+}
+
 }  // namespace pare

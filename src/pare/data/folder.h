@@ -21,4 +21,7 @@ std::vector<std::string> folder_classes(const std::filesystem::path& directory);
 LabelledPictures read_image_folder(const std::filesystem::path& directory, const std::vector<std::string>& class_map,
                                    const PictureOptions& options = {});
 
+// Pictures that lie in the directory itself, all of one class. Error{file} when there are none.
+LabelledPictures read_unlabelled_folder(const std::filesystem::path& directory, const PictureOptions& options);
+
 }  // namespace pare

@@ -6,11 +6,14 @@
 // (1 − λ) W̃ + λ W_B with λ = ½. compensate/transport.h is the form that leaves the kept neurons as they are.
 #pragma once
 
+#include <set>
+
+#include "pare/analysis/channels.h"
 #include "pare/graph.h"
 
 namespace pare {
 
-// Error{shape} unless both have the same nodes.
-Graph compensate_by_transport(const Graph& dense, const Graph& pruned, double lambda = 0.5);
+// The dense graph without the channels of analyze_channels(dense) that are `removed`.
+Graph compensate_by_transport(const Graph& dense, const std::set<ChannelId>& removed, double lambda = 0.5);
 
 }  // namespace pare

@@ -14,6 +14,7 @@
 #include "pare/error.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
+#include "pare/layerwise/variants.h"
 #include "pare/ops/op.h"
 #include "pare/run.h"
 
@@ -45,7 +46,8 @@ at::Tensor scores_of(const at::Tensor& z) {
 
 std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
                                            const Samples& samples, const FisherOptions& options, Observer& observer) {
-  const Program program(scores_only(graph));
+  const auto answers = answer_values(graph);
+  const Program program(answers.size() > 1 ? graph : scores_only(graph));
   RunOptions run;
   for (const size_t layer : layers) run.taps.push_back(graph.nodes[layer].outputs[0]);
   using Part = std::vector<at::Tensor>;
@@ -62,9 +64,14 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
         const RunResult result = program.run(inputs, run);
         std::vector<at::Tensor> outputs;
         for (const auto& tap : run.taps) outputs.push_back(result.tapped.at(tap));
-        const auto gradients =
-            torch::autograd::grad({probe(scores_of(result.outputs.at(0)), options.seed * 1000003 + p)}, outputs, {},
-                                  /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+        at::Tensor probed;
+        for (const at::Tensor& output : result.outputs) {
+          if (!output.requires_grad()) continue;
+          const at::Tensor own = probe(scores_of(output), options.seed * 1000003 + p);
+          probed = probed.defined() ? probed + own : own;
+        }
+        const auto gradients = torch::autograd::grad({probed}, outputs, {}, /*retain_graph=*/false,
+                                                     /*create_graph=*/false, /*allow_unused=*/true);
         const at::NoGradGuard no_grad;
         Part part;
         for (size_t l = 0; l < layers.size(); ++l) {

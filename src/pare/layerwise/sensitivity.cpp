@@ -8,11 +8,8 @@
 #include <set>
 
 #include "pare/analysis/layers.h"
-#include "pare/analysis/scores.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/linear_rows.h"
-#include "pare/layerwise/pieces.h"
-#include "pare/layerwise/side_by_side.h"
+#include "pare/layerwise/variants.h"
 
 namespace pare {
 
@@ -37,53 +34,6 @@ Variant variant_of(const Graph& graph, const ChannelMap& map, size_t g, const Gr
     add_offset(variant.graph, layer, entry->second.offset);
   }
   return variant;
-}
-
-TensorMap all_values(const Graph& graph, const std::vector<at::Tensor>& inputs) {
-  TensorMap values;
-  for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs.at(i).name] = inputs[i];
-  for (const Node& node : graph.nodes) {
-    const auto outputs = evaluate_node(graph, node, values);
-    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i)
-      if (!node.outputs[i].empty()) values[node.outputs[i]] = outputs[i];
-  }
-  return values;
-}
-
-// What a variant gives as `wanted`, where `values` are those of the original: only what depends on its other weights is
-// computed.
-at::Tensor changed_value(const Graph& original, const Graph& variant, const TensorMap& values,
-                         const std::string& wanted) {
-  TensorMap fresh;
-  std::map<std::string, size_t> last;
-  for (size_t n = 0; n < variant.nodes.size(); ++n)
-    for (const auto& input : variant.nodes[n].inputs) last[input] = n;
-  for (size_t n = 0; n < variant.nodes.size(); ++n) {
-    const Node& node = variant.nodes[n];
-    bool changed = !values.contains(node.outputs.front());
-    for (const auto& input : node.inputs) {
-      const auto own = variant.tensors.find(input);
-      const auto old = original.tensors.find(input);
-      changed = changed || fresh.contains(input) ||
-                (own != variant.tensors.end() && (old == original.tensors.end() || !own->second.is_same(old->second)));
-    }
-    if (!changed) continue;
-    TensorMap inputs;
-    for (const auto& input : node.inputs) {
-      if (const auto found = fresh.find(input); found != fresh.end())
-        inputs[input] = found->second;
-      else if (const auto kept = values.find(input); kept != values.end())
-        inputs[input] = kept->second;
-    }
-    const auto outputs = evaluate_node(variant, node, inputs);
-    for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i)
-      if (!node.outputs[i].empty()) fresh[node.outputs[i]] = outputs[i];
-    if (node.outputs.front() == wanted) break;
-    for (const auto& input : node.inputs)
-      if (last[input] == n) fresh.erase(input);
-  }
-  const auto found = fresh.find(wanted);
-  return found != fresh.end() ? found->second : values.at(wanted);
 }
 
 }  // namespace
@@ -139,33 +89,12 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
       for (const int64_t removed : counts)
         variants.push_back(variant_of(graph, map, g, groups[g], removed, statistics, options.ridge));
   }
-  const std::string scores = score_value(graph);
-  using Part = std::vector<double>;
-  at::Tensor sums = at::zeros({static_cast<int64_t>(variants.size()) + 1}, at::kDouble);  // the last counts samples
-  double* sum = sums.data_ptr<double>();
-  int64_t done = 0;
-  const Pieces pieces = pieces_of(graph, held_out, options.piece);
-  in_order<Part>(
-      pieces.count(),
-      [&](size_t p) {
-        const at::NoGradGuard own_no_grad;
-        const TensorMap values = all_values(graph, pieces.inputs(p));
-        Part part;
-        for (const auto& variant : variants)
-          part.push_back(divergence(values.at(scores), changed_value(graph, variant.graph, values, scores),
-                                    options.temperature));
-        return part;
-      },
-      [&](const Part& part) {
-        for (size_t v = 0; v < part.size(); ++v) sum[v] += part[v];
-        done = std::min(done + pieces.piece, held_out.size);
-        observer.step("measuring groups", done, held_out.size);
-      });
-  sum[variants.size()] = static_cast<double>(pieces.samples.size);
-  observer.ranks().sum(sums);
+  std::vector<Graph> graphs;
+  for (const auto& variant : variants) graphs.push_back(variant.graph);
+  const auto divergences = answer_divergences(graph, graphs, held_out, observer, "measuring groups", options.temperature);
   std::vector<GroupSensitivity> result(groups.size());
   for (size_t v = 0; v < variants.size(); ++v)
-    result[variants[v].group].measured.push_back({variants[v].removed, sum[v] / sum[variants.size()]});
+    result[variants[v].group].measured.push_back({variants[v].removed, divergences[v]});
   for (size_t g = 0; g < groups.size(); ++g) {
     result[g].group = groups[g].group;
     if (!result[g].measured.empty()) result[g].divergence = interpolated(groups[g].error, result[g].measured);

@@ -25,7 +25,6 @@ struct SensitivityOptions {
   std::vector<double> kept = {0.8, 0.6, 0.35, 0};  // fractions of a group's width that are measured; one channel stays
   double ridge = 1e-2;
   double temperature = 4;
-  int64_t piece = 4;
 };
 
 struct SensitivityPoint {

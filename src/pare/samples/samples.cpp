@@ -71,13 +71,13 @@ Samples samples_of(const Dataset& data, const Graph& graph) {
   const auto& input = graph.inputs.at(0);
   const bool flat = input.dims && input.dims->size() == 2;
   const auto shared = std::make_shared<Dataset>(data);
-  return {.size = data.size(),
-          .inputs =
-              [shared, flat, dtype = input.dtype](int64_t begin, int64_t end) {
-                const at::Tensor images = make_batch(*shared, begin, end).images;
-                return std::vector<at::Tensor>{(flat ? images.flatten(1) : images).to(dtype)};
-              },
-          .labels = [shared](int64_t begin, int64_t end) { return shared->labels.slice(0, begin, end); }};
+  Samples samples{.size = data.size(), .inputs = [shared, flat, dtype = input.dtype](int64_t begin, int64_t end) {
+                    const at::Tensor images = make_batch(*shared, begin, end).images;
+                    return std::vector<at::Tensor>{(flat ? images.flatten(1) : images).to(dtype)};
+                  }};
+  if (!data.unlabelled)
+    samples.labels = [shared](int64_t begin, int64_t end) { return shared->labels.slice(0, begin, end); };
+  return samples;
 }
 
 Samples part_of(const Samples& samples, int64_t begin, int64_t end) {

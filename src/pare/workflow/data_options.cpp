@@ -91,7 +91,7 @@ std::optional<ImageFit> DataChoice::asked_fit(const Graph& model) const {
   return name.empty() ? std::nullopt : std::optional(image_fit_of(name));
 }
 
-Dataset DataChoice::load(const Graph& model) const {
+Dataset DataChoice::load(const Graph& model, bool unlabelled) const {
   if (data.empty())
     throw Error(ErrorKind::usage, OptionName{"data"},
                 "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR, csv:FILE or voc:DIR");
@@ -103,6 +103,7 @@ Dataset DataChoice::load(const Graph& model) const {
                       .std = std,
                       .size = size,
                       .fit = asked_fit(model),
+                      .unlabelled = unlabelled,
                       .class_map = class_map,
                       .known_classes = stored_classes(model),
                       .seed = static_cast<uint64_t>(data_seed)};

@@ -39,7 +39,8 @@ struct DataChoice {
   void describe_pictures(OptionVisitor& options);  // only what pictures become
 
   // The data, normalised and fitted as asked, else as the model's metadata says, else as is usual for the data set.
-  Dataset load(const Graph& model) const;
+  // `unlabelled`: pictures of a folder without class directories will do.
+  Dataset load(const Graph& model, bool unlabelled = false) const;
   // One picture for this input of the model; what the model leaves open is as in `stored`. What load() makes of the
   // same picture in a folder is the same to the bit. Error{shape} for an input that takes no pictures, Error{usage} for
   // a `size` that the model does not take.

@@ -8,12 +8,16 @@
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
 #include "pare/error.h"
+#include "pare/run.h"
+#include "pare/layerwise/pieces.h"
+#include "pare/layerwise/refit.h"
 
 namespace pare {
 
 namespace {
 
 constexpr int64_t kDataSamples = 256;
+constexpr int64_t kJudges = 32;
 constexpr int64_t kDistilledTogether = 64;
 
 // Small images are cheap, and give few places to learn from: more of them, 64 of large ones.
@@ -35,17 +39,75 @@ Samples own_part(const Samples& samples, const ProcessGroup& ranks) {
   return part_of(samples, begin, end);
 }
 
+// The samples that a refit with pairs of `checked` does not fit on: every so many-th pair, a sample and its mirror
+// image perhaps.
+Samples chosen_by(const Samples& samples, int64_t checked) {
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < samples.size && static_cast<int64_t>(places.size()) < kJudges; ++i)
+    if (i / 2 % checked == checked - 1) places.push_back(i);
+  if (places.empty()) return samples;  // too few to hold any out
+  return {.size = static_cast<int64_t>(places.size()), .inputs = [samples, places](int64_t begin, int64_t end) {
+            std::vector<std::vector<at::Tensor>> parts;
+            for (int64_t i = begin; i < end; ++i) {
+              const auto one = samples.inputs(places[static_cast<size_t>(i)], places[static_cast<size_t>(i)] + 1);
+              parts.resize(one.size());
+              for (size_t k = 0; k < one.size(); ++k) parts[k].push_back(one[k]);
+            }
+            std::vector<at::Tensor> inputs;
+            for (const auto& part : parts) inputs.push_back(at::cat(part));
+            return inputs;
+          }};
+}
+
 }  // namespace
+
+int64_t LearningImages::learned() const { return options_.samples > 0 ? options_.samples : kDataSamples; }
+
+// Those that are learned from, and after them those that judge.
+const Samples& LearningImages::all(const Graph& graph) {
+  if (all_) return *all_;
+  const auto start = std::chrono::steady_clock::now();
+  all_ = made_only_                  ? samples_of(made(graph))
+         : options_.given != nullptr ? *options_.given
+                                     : samples_of(data(graph), graph);
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return *all_;
+}
 
 const Samples& LearningImages::samples(const Graph& graph) {
   if (samples_) return *samples_;
-  const auto start = std::chrono::steady_clock::now();
-  samples_ = own_part(made_only_                  ? samples_of(made(graph))
-                      : options_.given != nullptr ? given(*options_.given)
-                                                  : samples_of(data(graph), graph),
-                      *options_.ranks);
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Samples& every = all(graph);
+  const int64_t count = made_only_ ? every.size : std::min(every.size, learned());
+  samples_ = own_part(part_of(every, 0, count), *options_.ranks);
   return *samples_;
+}
+
+Samples LearningImages::judges(const Graph& graph, bool solves) {
+  if (made_only_ && !solves) return noise(graph);
+  const Samples& every = all(graph);
+  const int64_t more = made_only_ ? 0 : every.size - learned();
+  const int64_t least = options_.ranks->size();
+  if (more >= std::max(kJudges / 2, least))
+    return own_part(part_of(every, learned(), learned() + std::min(more, kJudges)), *options_.ranks);
+  const Samples& own = samples(graph);
+  if (!solves) return part_of(own, 0, std::min(own.size, kJudges));
+  return chosen_by(mirrored(graph), RefitOptions().checked);
+}
+
+// Where there is neither data nor a method that makes images: what is far worse than none is so on noise too.
+Samples LearningImages::noise(const Graph& graph) {
+  constexpr int64_t kCount = 16;
+  if (noise_) return *noise_;
+  noise_ = Samples{};
+  try {
+    const Samples all = samples_of(
+        noise_inputs(graph, {.count = std::max<int64_t>(kCount, options_.ranks->size()), .seed = options_.seed}));
+    Program(graph).run(pieces_of(graph, all, 1).inputs(0));  // can it be run at all?
+    noise_ = own_part(all, *options_.ranks);
+  } catch (const Error& error) {
+    notes_.push_back(fmt::format("it was not looked at whether compensations are better than none: {}", error.what()));
+  }
+  return *noise_;
 }
 
 Samples LearningImages::mirrored(const Graph& graph, const Samples& some) const {
@@ -58,8 +120,8 @@ const Dataset& LearningImages::data(const Graph& graph) {
   if (data_) return *data_;
   DataChoice choice = options_.data;
   choice.split = "train";
-  choice.limit = options_.samples > 0 ? options_.samples : kDataSamples;
-  data_ = choice.load(graph);
+  choice.limit = learned() + (options_.unchecked ? 0 : kJudges);
+  data_ = choice.load(graph, /*unlabelled=*/true);
   if (data_->size() == 0) throw Error(ErrorKind::usage, OptionName{"data"}, "has no images to learn from");
   if (data_->split == "all")
     notes_.emplace_back(
@@ -68,16 +130,10 @@ const Dataset& LearningImages::data(const Graph& graph) {
   return *data_;
 }
 
-Samples LearningImages::given(const Samples& samples) const {
-  const int64_t most = options_.samples > 0 ? options_.samples : kDataSamples;
-  return samples.size > most ? part_of(samples, 0, most) : samples;
-}
-
 const Batch& LearningImages::batch(const Graph& graph) {
   if (batch_.images.defined()) return batch_;
-  const Samples all = options_.given != nullptr ? given(*options_.given) : samples_of(data(graph), graph);
-  if (!all.labelled()) throw Error(ErrorKind::usage, "samples", "have no labels, which the criterion needs");
-  const Samples own = own_part(all, *options_.ranks);
+  const Samples& own = samples(graph);
+  if (!own.labelled()) throw Error(ErrorKind::usage, "samples", "have no labels, which the criterion needs");
   batch_ = {.images = own.inputs(0, own.size)[0], .labels = own.labels(0, own.size)};
   if (batch_.labels.dim() == 2) batch_.labels = batch_.labels.to(at::kFloat);
   return batch_;

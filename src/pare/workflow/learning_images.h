@@ -24,12 +24,17 @@ class LearningImages {
   // With the mirror images of colour images, unless these are not wanted: twice the places to learn from.
   Samples mirrored(const Graph& graph) { return mirrored(graph, samples(graph)); }
   Samples mirrored(const Graph& graph, const Samples& some) const;
+  // Some that nothing is learned from where there are more, to judge compensations by: of those that a method that
+  // `solves` learns from else the ones that it only chooses by. Without data they are made.
+  Samples judges(const Graph& graph, bool solves);
   // Images and labels of the training data.
   const Batch& batch(const Graph& graph);
 
  private:
   const Dataset& data(const Graph& graph);
-  Samples given(const Samples& samples) const;
+  int64_t learned() const;  // of the data, at the most
+  const Samples& all(const Graph& graph);
+  Samples noise(const Graph& graph);
   std::vector<at::Tensor> made(const Graph& graph) const;
 
   const PruneJob& options_;
@@ -37,7 +42,7 @@ class LearningImages {
   std::vector<std::string>& notes_;
   double& seconds_;
   std::optional<Dataset> data_;
-  std::optional<Samples> samples_;
+  std::optional<Samples> all_, samples_, noise_;
   Batch batch_;
 };
 

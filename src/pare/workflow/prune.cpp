@@ -10,8 +10,10 @@
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
+#include "pare/samples/samples.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/measured.h"
+#include "pare/workflow/output_distance.h"
 #include "pare/workflow/pruner.h"
 
 namespace pare {
@@ -20,6 +22,43 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// By accuracy where there are labels and class scores, else by how far outputs are from the original's.
+class Measure {
+ public:
+  Measure(const Graph& original, const PruneJob& options) : original_(original), options_(options) {
+    if (!options.ranks->main() || options.plan) return;
+    data_ = options.measured_on(original);
+    if (data_)
+      samples_ = samples_of(*data_, original);
+    else if (options.given != nullptr)
+      samples_ = *options.given;
+    by_distance_ = samples_.size > 0 && (!samples_.labelled() || !gives_class_scores(original, samples_));
+  }
+
+  Measured operator()(const Graph& graph, const std::string& what) const {
+    if (!by_distance_) return measured(graph, labelled(), options_.progress, what);
+    const auto progress = [&](int64_t done, int64_t all) {
+      if (options_.progress) options_.progress(what, done, all);
+    };
+    return {.cost = cost_of(graph), .metrics = {{"distance", output_distance(original_, graph, samples_, progress)}}};
+  }
+
+  bool by_distance() const { return by_distance_; }
+  const Dataset* labelled() const { return data_ && !by_distance_ ? &*data_ : nullptr; }
+
+  std::string note() const {
+    return fmt::format("{}: measured by the distance of outputs from the original's, relative to their length",
+                       samples_.labelled() ? "the outputs are not the scores of classes" : "there are no labels");
+  }
+
+ private:
+  const Graph& original_;
+  const PruneJob& options_;
+  std::optional<Dataset> data_;
+  Samples samples_;
+  bool by_distance_ = false;
+};
 
 // No more than two standard errors above guessing, of few images not half way to all: something between data and
 // network does not fit.
@@ -114,11 +153,13 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   const Graph working = working_form(graph);
   if (steps > 1) budget.whole = whole_network(working, analyze_channels(working), budget.budget);
   Pruner pruner(options);
-  const std::optional<Dataset> data = options.measured_on(graph);
-  const Dataset* where = data && !options.plan && options.ranks->main() ? &*data : nullptr;
-  Measured before = measured(working, where, options.progress, "measuring the original");
+  const Measure measure(working, options);
+  if (measure.by_distance() && options.max_drop)
+    throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs labels and the scores of classes to measure by");
+  Measured before = measure(working, "measuring the original");
   before.cost = cost_of(graph);
-  if (where != nullptr) check_chance(before, *where, options, pruner.result().notes);
+  if (measure.by_distance()) pruner.result().notes.push_back(measure.note());
+  if (measure.labelled() != nullptr) check_chance(before, *measure.labelled(), options, pruner.result().notes);
   const auto method_start = Clock::now();
   Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {
@@ -133,7 +174,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   result.method_seconds = since(method_start) - result.image_seconds;
   result.before = before;
   pruned = narrowed_like(std::move(pruned), graph);
-  result.after = measured(pruned, where, options.progress, "measuring the pruned model");
+  result.after = measure(pruned, "measuring the pruned model");
   result.graph = close_batch(std::move(pruned), graph);
   result.after.cost = cost_of(result.graph);
   if (options.plan) result.graph = graph;
@@ -141,7 +182,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   result.criterion = options.criterion;
   result.scope = name_of(options.scope);
   result.compensate = options.compensate;
-  if (!options.after_step) note_drop(result, options);
+  if (!options.after_step && !measure.by_distance()) note_drop(result, options);
   if (options.max_drop && options.ranks->main()) {
     if (result.before.metrics.empty())
       throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs labels to measure by");
@@ -150,7 +191,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
     if (!(had - has <= *options.max_drop)) {
       if (options.on_missed) options.on_missed(result);
       throw Error(ErrorKind::quality, OptionName{"max-drop"}, "{} falls from {:.4f} to {:.4f}, by more than {}{}", name,
-                  had, has, *options.max_drop, fitting_budget(working, options, *where, had));
+                  had, has, *options.max_drop, fitting_budget(working, options, *measure.labelled(), had));
     }
   }
   return result;

@@ -29,7 +29,7 @@ struct PruneJob : PruneOptions {
 
   void describe(OptionVisitor& options);
   bool has_data() const { return given != nullptr ? given->size > 0 : !data.data.empty(); }
-  std::optional<Dataset> measured_on(const Graph& graph) const;  // nothing where there are no labels
+  std::optional<Dataset> measured_on(const Graph& graph) const;  // nothing where samples were given without labels
   BudgetOptions budget() const;                                  // Error{usage} unless exactly one budget is given
   PruneJob resolved() const;                                     // with `auto` replaced by what it stands for
 };

@@ -30,6 +30,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("as-published", most_sim.as_published, "scales as the authors' program has them");
   options.field("terms", nnls.terms, "kept channels that may take over from a removed one");
   options.field("nmf-iterations", nmf.iterations, "multiplicative updates");
+  options.field("unchecked", unchecked, "compensate also where held-out images say that it is worse than nothing");
   options.field("ridge", ridge, "ridge of the solved layers (0: chosen on held-out images)");
   options.field("images", images, "kind of the images that are made without data");
   options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
@@ -41,16 +42,23 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   // `auto` learns from images where there is data, and merges where there is none.
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
+  // What `auto` allocates: a budget of the whole network, by what images tell.
+  const Condition scoped = with("scope", {"global", "allocate"});
+  options.only({"floor"}, {scoped, with("params"), with("macs")});
+  options.only({"floor"}, {scoped, with("criterion", {"auto", "obs"})});
+  options.only({"floor"},
+               {scoped, with("criterion", {"obs"}), with("compensate", {"auto", "synthetic", "calibrated"})});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
+  options.only({"unchecked"}, {without("compensate", {"none"})});
   options.only({"ridge", "minutes"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
   options.only({"samples", "no-mirror"}, {with("compensate", {"synthetic", "calibrated", "auto"}),
                                           with("criterion", {"obs", "subset", "taylor"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
-  options.only({"steps", "max-drop", "ridge", "minutes"}, {without("plan")});
+  options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
   options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
                {without("empty")});
@@ -61,7 +69,8 @@ void PruneJob::describe(OptionVisitor& options) {
   PruneOptions::describe(options);
   data.describe(options);
   const Condition learns = with("compensate", {"synthetic", "calibrated"});
-  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data")});
+  options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
+                           with("compensate", {"synthetic"})});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
   options.only({"ridge", "minutes"}, {learns, with("data")});
   options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
@@ -75,7 +84,7 @@ std::vector<std::string> compensation_methods() {
 }
 
 std::optional<Dataset> PruneJob::measured_on(const Graph& graph) const {
-  if (given == nullptr) return data.data.empty() ? std::nullopt : std::optional(data.load(graph));
+  if (given == nullptr) return data.data.empty() ? std::nullopt : std::optional(data.load(graph, /*unlabelled=*/true));
   if (given->size == 0 || !given->labelled() || graph.inputs.size() != 1) return std::nullopt;
   return dataset_of(*given);
 }
@@ -122,11 +131,11 @@ PruneJob PruneJob::resolved() const {
   if (scope == PruneScope::automatic)
     own.scope = own.criterion == "obs" && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
   if (own.scope == PruneScope::allocate && own.criterion != "obs")
-    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the criterion obs, not with {}",
+    throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the `criterion` obs, not with {}",
                 own.criterion);
   if (own.scope == PruneScope::global && own.criterion == "obs")
     throw Error(ErrorKind::usage, OptionName{"scope"},
-                "errors of different depths can't be compared: allocate, not global, goes with obs");
+                "errors of different depths can't be compared: allocate, not global, goes with the `criterion` obs");
   return own;
 }
 

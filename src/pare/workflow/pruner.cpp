@@ -80,15 +80,18 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
   // Repair is judged on samples that nothing was solved on.
   const int64_t held = solves && options_.minutes > 0 ? std::max<int64_t>(1, all.size / 5) : 0;
   const Samples samples = solves ? images_.mirrored(graph, part_of(all, held, all.size)) : Samples{};
+  const bool judged = method_.name != "none" && !options_.unchecked;
+  const Samples judges = judged ? images_.judges(graph, solves) : Samples{};
   Compensated done;
   Graph pruned = run_pass(
       "prune",
       [&](const Graph& g) {
-        done = compensate(g, map, cuts, method_, method_options_, samples, watch_);
+        done = compensate(g, map, cuts, method_, method_options_, samples, watch_, judges);
         return solves ? without_zero_offsets(done.graph) : done.graph;
       },
       graph);
   note_groups(selection, done);
+  result_.judges = done.judges;
   for (const auto& note : done.notes) result_.notes.push_back(note);
   if (held == 0) return pruned;
   const Repaired repaired =
