@@ -8,11 +8,11 @@ namespace pare {
 
 namespace {
 
-int64_t outputs_of(const Graph& graph, const Layer& layer) {
+int64_t outputs_of(const Graph& graph, const LinearLayer& layer) {
   return graph.tensor(graph.nodes[layer.node].inputs[1]).size(layer.out_axis) * (layer.transposed ? layer.groups : 1);
 }
 
-bool has_bias(const Graph& graph, const Layer& layer) {
+bool has_bias(const Graph& graph, const LinearLayer& layer) {
   const Node& node = graph.nodes[layer.node];
   return node.op != "MatMul" && node.has_input(2) && graph.is_constant(node.inputs[2]) &&
          graph.tensor(node.inputs[2]).numel() == outputs_of(graph, layer) &&

@@ -5,7 +5,7 @@
 #include "pare/analysis/layers.h"
 #include "pare/analysis/shapes.h"
 #include "pare/error.h"
-#include "pare/ops/families.h"
+#include "pare/ops/traits.h"
 #include "pare/passes/remove_channels.h"
 
 namespace pare {
@@ -16,11 +16,6 @@ ValueInfo value_info(const std::string& name, const TensorType& type) {
   ValueInfo info{.name = name, .dtype = type.dtype, .dims = std::vector<Dim>{}};
   for (const int64_t extent : type.dims) info.dims->push_back({.size = extent});
   return info;
-}
-
-bool is_activation(const std::string& op) {
-  const auto list = activation_ops();
-  return std::any_of(list.begin(), list.end(), [&](const OpDef& own) { return own.type == op; });
 }
 
 // Channels of all groups that may be cut, so that about this part of each is left.
@@ -77,7 +72,7 @@ Graph layer_alone(const Graph& graph, const Shapes& shapes, size_t node) {
   };
   take(graph.nodes[node]);
   const Usage usage = usage_of(graph);
-  if (const auto reader = only_reader(graph, usage, node); reader && is_activation(graph.nodes[*reader].op))
+  if (const auto reader = only_reader(graph, usage, node); reader && kind_of(graph.nodes[*reader]) == OpKind::activation)
     take(graph.nodes[*reader]);
   const std::string& output = alone.nodes.back().outputs.front();
   alone.outputs.push_back(value_info(output, shapes.types.at(output)));
