@@ -44,7 +44,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
   // What `auto` allocates: a budget of the whole network, by what images tell.
   const Condition scoped = with("scope", {"global", "allocate"});
-  options.only({"floor"}, {scoped, with("params"), with("macs")});
+  options.only({"floor"}, {scoped, with("params"), with("macs"), with("bytes")});
   options.only({"floor"}, {scoped, with("criterion", {"auto", "obs"})});
   options.only({"floor"},
                {scoped, with("criterion", {"obs"}), with("compensate", {"auto", "synthetic", "calibrated"})});
