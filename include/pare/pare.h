@@ -5,6 +5,7 @@
 #pragma once
 
 #include "pare/compare.h"
+#include "pare/compress.h"
 #include "pare/distill.h"
 #include "pare/error.h"
 #include "pare/evaluate.h"

@@ -32,6 +32,7 @@ __all__ = [
     "Graph",
     "architectures",
     "build",
+    "compress",
     "diff",
     "distill",
     "evaluate",
@@ -126,18 +127,48 @@ def diff(a: Graph, b: Graph) -> results.GraphDiff:
     return results.GraphDiff([results.NodeDiff(**node) for node in found["nodes"]], found["inputs"])
 
 
+def compress(
+    model: Graph,
+    samples: Any,
+    *,
+    seed: int = 0,
+    memory: str | os.PathLike = "",
+    progress: Progress | None = None,
+    **options: Any,
+) -> results.Compressed:
+    """Compression by its goal: one of `faster`, `latency`, `macs`, `params` and `bytes`, a `max_drop`, or both.
+
+    Some `samples` are held out to judge by: by top-1 where they have labels, else by agreement with the model. Where a
+    drop is exceeded, `reached` is False and `points` has what was tried. `memory` is a directory that keeps what was
+    learned, so that the same call goes on from there.
+    """
+    if "samples_used" in options:
+        options["samples"] = options.pop("samples_used")
+    found = _pare.compress(model, samples, seed, os.fspath(memory), options, progress)
+    found["groups"] = [results.PrunedGroup(**group) for group in found["groups"]]
+    found["points"] = [results.CompressPoint(**point) for point in found["points"]]
+    return results.Compressed(**found)
+
+
 def prune(
-    model: Graph, samples: Any = None, *, seed: int = 0, progress: Progress | None = None, **options: Any
+    model: Graph,
+    samples: Any = None,
+    *,
+    widths: dict[str, int] | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> results.Pruned:
     """Removes channels, and lets the kept ones take over from them.
 
     `samples` are what methods learn from, 256 of them unless `samples_used` says otherwise, and need no labels; with
     labels the model is measured on them before and after. Without samples images are made from the network itself.
-    One of `channels`, `params` and `macs` is the fraction to remove.
+    One of `channels`, `params`, `macs` and `bytes` is the fraction to remove; `widths` says instead how many channels
+    groups keep, by their names.
     """
     if "samples_used" in options:
         options["samples"] = options.pop("samples_used")
-    found = _pare.prune(model, samples, seed, options, progress)
+    found = _pare.prune(model, samples, seed, widths or {}, options, progress)
     found["groups"] = [results.PrunedGroup(**group) for group in found["groups"]]
     found["before"], found["after"] = results.Measured(**found["before"]), results.Measured(**found["after"])
     return results.Pruned(**found)
@@ -209,8 +240,8 @@ def report(
 
 def _options(name: str) -> list[tuple]:
     """What the library describes, under names that Python allows: lambda_ is the option `lambda`, and `samples` of
-    prune, which are samples themselves here, is samples_used."""
-    renamed = {"samples": "samples_used"} if name == "prune" else {}
+    prune and compress, which are samples themselves here, is samples_used."""
+    renamed = {"samples": "samples_used"} if name in ("prune", "compress") else {}
     return [
         (f"{one[0]}_" if _keywords.iskeyword(one[0]) else renamed.get(one[0], one[0]), *one[1:])
         for one in _pare.options_of(name)
@@ -246,5 +277,5 @@ def _document(function: Callable) -> None:
     function.__doc__ = "\n".join(lines)
 
 
-for _function in (load, build, evaluate, explain, verify, prune, fuse, train, distill, sparsify):
+for _function in (load, build, evaluate, explain, verify, compress, prune, fuse, train, distill, sparsify):
     _document(_function)

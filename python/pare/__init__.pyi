@@ -27,6 +27,32 @@ def build(
     input_shape: Sequence[str] = ...,
 ) -> Graph: ...
 
+def compress(
+    model: Graph,
+    samples: Any,
+    *,
+    seed: int = ...,
+    memory: str | os.PathLike = ...,
+    progress: Progress | None = ...,
+    faster: float | None = ...,
+    latency: float | None = ...,
+    macs: float | None = ...,
+    params: float | None = ...,
+    bytes: float | None = ...,
+    max_drop: float | None = ...,
+    runtime: Literal['auto', 'pare', 'onnxruntime'] = ...,
+    batch: int = ...,
+    layers: Sequence[str] = ...,
+    skip: Sequence[str] = ...,
+    round_to: int = ...,
+    floor: float = ...,
+    inner_only: bool = ...,
+    samples_used: int = ...,
+    no_mirror: bool = ...,
+    minutes: float = ...,
+    plan: bool = ...,
+) -> results.Compressed: ...
+
 def diff(
     a: Graph,
     b: Graph,
@@ -143,6 +169,7 @@ def prune(
     model: Graph,
     samples: Any = ...,
     *,
+    widths: dict[str, int] | None = ...,
     seed: int = ...,
     progress: Progress | None = ...,
     channels: float | None = ...,
@@ -170,6 +197,7 @@ def prune(
     samples_used: int = ...,
     no_mirror: bool = ...,
     distill_steps: int = ...,
+    minutes: float = ...,
     plan: bool = ...,
     max_drop: float | None = ...,
 ) -> results.Pruned: ...

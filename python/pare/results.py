@@ -119,6 +119,7 @@ class PrunedGroup:
     kept: int
     reason: str  # why it was left alone, or not cut as asked
     compensation: str  # what was done about the removed channels
+    loss: float  # of the network's answer when this group alone is cut so, where that was measured
 
 
 @dataclass
@@ -135,6 +136,36 @@ class Pruned:
     groups: list[PrunedGroup]
     before: Measured
     after: Measured
+    notes: list[str]
+    seconds: float
+
+
+@dataclass
+class CompressPoint:
+    """A network on the way, as it was measured."""
+
+    widths: dict[str, int]  # of groups that were cut
+    macs: int
+    parameters: int
+    bytes: int
+    latency: float  # seconds
+    speed_up: float  # against the original in the same turns
+    score: float | None  # on held-out samples
+    drop: float
+    interval: float  # half of the 95 % interval of the drop
+
+
+@dataclass
+class Compressed:
+    graph: Graph  # the original where nothing reached the goal
+    reached: bool
+    missed: str
+    metric: str  # of scores: top1, agreement or closeness
+    held_out: int
+    runtime: str
+    points: list[CompressPoint]  # the original first
+    chosen: int  # among them
+    groups: list[PrunedGroup]
     notes: list[str]
     seconds: float
 

@@ -124,8 +124,7 @@ class Describer : public OptionVisitor {
                           [&](const std::vector<std::string>* values) { add(*values, "Sequence[str]"); },
                           [&](const std::vector<double>* values) { add(*values, "Sequence[float]"); },
                           [&](const std::vector<int64_t>* values) { add(*values, "Sequence[int]"); },
-                          [&](const NamedValue& value) { add(value.get()); },
-                          [&](const auto* value) { add(*value); }},
+                          [&](const NamedValue& value) { add(value.get()); }, [&](const auto* value) { add(*value); }},
                field.value);
   }
 };

@@ -6,6 +6,7 @@
 
 #include "bind.h"
 #include "convert.h"
+#include "pare/compress.h"
 #include "pare/distill.h"
 #include "pare/fuse.h"
 #include "pare/prune.h"
@@ -52,22 +53,54 @@ py::dict to_python(const Measured& measured) {
                   "bytes"_a = measured.cost.bytes, "metrics"_a = metrics);
 }
 
-py::dict prune_model(const Graph& graph, const py::object& samples, uint64_t seed, const py::dict& keywords,
+constexpr int64_t kRead = 1024;  // of an iterable, at the most: what is learned from is fewer unless asked for
+
+py::list to_python(const std::vector<PrunedGroup>& groups) {
+  py::list list;
+  for (const auto& group : groups)
+    list.append(py::dict("name"_a = group.name, "total"_a = group.total, "kept"_a = group.kept,
+                         "reason"_a = as_keywords(group.reason), "compensation"_a = group.compensation,
+                         "loss"_a = group.loss));
+  return list;
+}
+
+std::vector<std::string> all_as_keywords(const std::vector<std::string>& texts) {
+  std::vector<std::string> made;
+  for (const auto& text : texts) made.push_back(as_keywords(text));
+  return made;
+}
+
+py::dict compress_model(const Graph& graph, const py::object& samples, uint64_t seed, const std::string& memory,
+                        const py::dict& keywords, const py::object& progress) {
+  auto options = options_from<CompressOptions>(keywords, "compress");
+  options.seed = seed;
+  options.memory = memory;
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
+  const CompressResult result = watch.run([&] { return compress(graph, given, options, watch); });
+  py::list points;
+  for (const auto& point : result.points)
+    points.append(py::dict("widths"_a = point.widths, "macs"_a = point.macs, "parameters"_a = point.parameters,
+                           "bytes"_a = point.bytes, "latency"_a = point.latency, "speed_up"_a = point.speed_up(),
+                           "score"_a = point.score, "drop"_a = point.drop, "interval"_a = point.interval));
+  return py::dict("graph"_a = result.graph, "reached"_a = result.reached, "missed"_a = result.missed,
+                  "metric"_a = result.metric, "held_out"_a = result.held_out, "runtime"_a = result.runtime,
+                  "points"_a = points, "chosen"_a = result.chosen, "groups"_a = to_python(result.groups),
+                  "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
+}
+
+py::dict prune_model(const Graph& graph, const py::object& samples, uint64_t seed,
+                     const std::map<std::string, int64_t>& widths, const py::dict& keywords,
                      const py::object& progress) {
-  constexpr int64_t kRead = 1024;  // of an iterable, at the most: what is learned from is fewer unless asked for
   auto options = options_from<PruneOptions>(keywords, "prune");
   options.seed = seed;
+  options.widths = widths;
   Watch watch(progress, py::none());
   const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
   const PruneResult result = watch.run([&] { return prune(graph, given, options, watch); });
-  py::list groups;
-  for (const auto& group : result.groups)
-    groups.append(py::dict("name"_a = group.name, "total"_a = group.total, "kept"_a = group.kept,
-                           "reason"_a = as_keywords(group.reason), "compensation"_a = group.compensation));
-  std::vector<std::string> notes;
-  for (const auto& note : result.notes) notes.push_back(as_keywords(note));
-  return py::dict("graph"_a = result.graph, "groups"_a = groups, "before"_a = to_python(result.before),
-                  "after"_a = to_python(result.after), "notes"_a = notes, "seconds"_a = result.seconds);
+  return py::dict("graph"_a = result.graph, "groups"_a = to_python(result.groups),
+                  "before"_a = to_python(result.before), "after"_a = to_python(result.after),
+                  "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
 }
 
 py::dict to_python(const TrainingResult& result) {
@@ -129,6 +162,7 @@ py::dict sparsify_model(const Graph& graph, const py::object& samples, bool trai
 }  // namespace
 
 void bind_methods(py::module_& module) {
+  module.def("compress", &compress_model);
   module.def("prune", &prune_model);
   module.def("fuse", &fuse_models);
   module.def("train", &train_model);

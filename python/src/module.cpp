@@ -29,8 +29,9 @@ py::list options_of_function(const std::string& name) {
       {"load", options_of<ModelOptions>},        {"build", options_of<ModelOptions>},
       {"evaluate", options_of<EvaluateOptions>}, {"explain", options_of<AttributionOptions>},
       {"verify", options_of<VerifyOptions>},     {"prune", options_of<PruneOptions>},
-      {"fuse", options_of<FuseOptions>},         {"train", options_of<TrainingOptions>},
-      {"distill", options_of<DistillOptions>},   {"sparsify", options_of<SparsifyOptions>},
+      {"compress", options_of<CompressOptions>}, {"fuse", options_of<FuseOptions>},
+      {"train", options_of<TrainingOptions>},    {"distill", options_of<DistillOptions>},
+      {"sparsify", options_of<SparsifyOptions>},
   };
   const auto found = functions.find(name);
   return found == functions.end() ? py::list() : found->second();

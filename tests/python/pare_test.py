@@ -151,6 +151,21 @@ class Methods(unittest.TestCase):
         total = sum(mask.size for mask in sparse.masks.values())
         self.assertAlmostEqual(zeros / total, 0.75, places=2)
 
+    def test_compresses(self):
+        images, labels = task(200)
+        graph = pare.train(net(), (images, labels), epochs=3, batch=16).graph
+        small = pare.compress(graph, images, macs=0.4, round_to=1, runtime="pare")
+        self.assertTrue(small.reached)
+        self.assertEqual(small.metric, "agreement")
+        self.assertLess(pare.inspect(small.graph).macs, 0.6 * pare.inspect(graph).macs)
+        again = pare.prune(graph, images, widths=small.points[small.chosen].widths)
+        self.assertEqual(pare.inspect(again.graph).macs, pare.inspect(small.graph).macs)
+        judged = pare.compress(graph, (images, labels), max_drop=0.1, round_to=1, runtime="pare")
+        self.assertEqual(judged.metric, "top1")
+        self.assertLessEqual(judged.points[judged.chosen].drop, 0.1)
+        with self.assertRaises(pare.errors.UsageError):
+            pare.compress(graph, images)
+
     def test_prunes(self):
         images, labels = task(300)
         graph = pare.train(net(), (images, labels), epochs=3, batch=16).graph
