@@ -136,17 +136,20 @@ class Prune : public Command {
                         {"reason", with_flags(group.reason)},
                         {"compensation", group.compensation},
                         {"loss", group.loss}});
-    nlohmann::json document = {
-        {"method", {{"criterion", result.criterion}, {"scope", result.scope}, {"compensate", result.compensate}, {"judges", result.judges}}},
-        {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
-        {"after", measured_json(output_, result.after)},
-        {"groups", groups},
-        {"notes", with_flags(result.notes)},
-        {"seconds",
-         {{"total", result.seconds},
-          {"method", result.method_seconds},
-          {"images", result.image_seconds},
-          {"loading", model.seconds}}}};
+    nlohmann::json document = {{"method",
+                                {{"criterion", result.criterion},
+                                 {"scope", result.scope},
+                                 {"compensate", result.compensate},
+                                 {"judges", result.judges}}},
+                               {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
+                               {"after", measured_json(output_, result.after)},
+                               {"groups", groups},
+                               {"notes", with_flags(result.notes)},
+                               {"seconds",
+                                {{"total", result.seconds},
+                                 {"method", result.method_seconds},
+                                 {"images", result.image_seconds},
+                                 {"loading", model.seconds}}}};
     if (!prune_.plan) drift_.report(session, model.graph, result.graph, document);
     return document;
   }

@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "pare/compensate/compensate.h"
-#include "pare/run.h"
 #include "pare/layerwise/sensitivity.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "pare/analysis/channels.h"
-#include "pare/run.h"
 #include "pare/layerwise/sensitivity.h"
 #include "pare/passes/remove_channels.h"
+#include "pare/run.h"
 #include "support/builder.h"
 
 namespace pare {

@@ -7,10 +7,10 @@
 
 #include <filesystem>
 
-#include "pare/error.h"
 #include "pare/data/image.h"
-#include "pare/run.h"
+#include "pare/error.h"
 #include "pare/passes/working_form.h"
+#include "pare/run.h"
 #include "pare/workflow/prune.h"
 #include "support/builder.h"
 

@@ -91,7 +91,8 @@ std::vector<GroupSensitivity> measure_sensitivity(const Graph& graph, const Chan
   }
   std::vector<Graph> graphs;
   for (const auto& variant : variants) graphs.push_back(variant.graph);
-  const auto divergences = answer_divergences(graph, graphs, held_out, observer, "measuring groups", options.temperature);
+  const auto divergences =
+      answer_divergences(graph, graphs, held_out, observer, "measuring groups", options.temperature);
   std::vector<GroupSensitivity> result(groups.size());
   for (size_t v = 0; v < variants.size(); ++v)
     result[variants[v].group].measured.push_back({variants[v].removed, divergences[v]});

@@ -3,8 +3,8 @@
 //
 // Each group is cut by elimination to a few widths, its readers are solved again, and the divergence of the network's
 // answer from the original's is measured on samples that were not solved on. Answers are softened by a temperature:
-// a network is so sure of pictures it was trained on that few of them would decide. Between the measured widths log divergence
-// goes linearly with log elimination error; above the widest of them in proportion to it.
+// a network is so sure of pictures it was trained on that few of them would decide. Between the measured widths log
+// divergence goes linearly with log elimination error; above the widest of them in proportion to it.
 #pragma once
 
 #include <cstdint>

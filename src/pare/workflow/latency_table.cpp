@@ -72,7 +72,8 @@ Graph layer_alone(const Graph& graph, const Shapes& shapes, size_t node) {
   };
   take(graph.nodes[node]);
   const Usage usage = usage_of(graph);
-  if (const auto reader = only_reader(graph, usage, node); reader && kind_of(graph.nodes[*reader]) == OpKind::activation)
+  if (const auto reader = only_reader(graph, usage, node);
+      reader && kind_of(graph.nodes[*reader]) == OpKind::activation)
     take(graph.nodes[*reader]);
   const std::string& output = alone.nodes.back().outputs.front();
   alone.outputs.push_back(value_info(output, shapes.types.at(output)));

@@ -8,9 +8,9 @@
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
 #include "pare/error.h"
-#include "pare/run.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/refit.h"
+#include "pare/run.h"
 
 namespace pare {
 

@@ -8,10 +8,10 @@
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
 #include "pare/error.h"
-#include "pare/run.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/passes/working_form.h"
+#include "pare/run.h"
 
 namespace pare {
 
