@@ -1,7 +1,6 @@
 #include "pare/prune/allocate_channels.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "pare/allocate/allocate.h"
@@ -65,18 +64,11 @@ class ChannelAllocation {
     } else {
       const auto floor = std::max<int64_t>(
           1, static_cast<int64_t>(std::ceil(static_cast<double>(group.width) * options_.floor - 1e-9)));
-      const int64_t unit = unit_of(group);
-      for (int64_t kept = unit; kept < group.plan.total; kept += unit)
+      for (int64_t kept = group.unit; kept < group.plan.total; kept += group.unit)
         if (kept >= floor) add(kept);
       add(group.plan.total);
     }
     if (!part.removed.empty()) parts_.push_back(std::move(part));
-  }
-
-  // A narrow group in steps of about an eighth of it: with 16 channels, multiples of 8 are hardly a choice.
-  int64_t unit_of(const Candidate& group) const {
-    const auto eighth = static_cast<uint64_t>(std::max<int64_t>(group.width / 8, 1));
-    return options_.finer ? std::min(group.unit, static_cast<int64_t>(std::bit_floor(eighth))) : group.unit;
   }
 
   std::set<ChannelId> removed(const std::vector<size_t>& choice) const {

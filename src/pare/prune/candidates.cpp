@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <numeric>
@@ -136,7 +137,11 @@ class Opening {
         places =
             std::max(places, std::count(slot.ids.begin(), slot.ids.end(), static_cast<int64_t>(group.channels[0])));
     }
-    return options_.round_to / std::gcd(options_.round_to, places);
+    const int64_t unit = options_.round_to / std::gcd(options_.round_to, places);
+    if (!options_.finer || options_.scope != Scope::allocate) return unit;
+    // A narrow group in steps of about an eighth of it: with 16 channels, multiples of 8 are hardly a choice.
+    const auto eighth = static_cast<uint64_t>(std::max<size_t>(group.channels.size() / 8, 1));
+    return std::min(unit, static_cast<int64_t>(std::bit_floor(eighth)));
   }
 
   void check_globs() const {
