@@ -16,6 +16,8 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
 
 // Writes every field into JSON; the recipe and the hash are made from it.
 class JsonWriter : public OptionVisitor {

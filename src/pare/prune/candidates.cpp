@@ -157,7 +157,9 @@ class Opening {
 
   // Every width is one of a group, and fits it.
   void check_widths() const {
-    for (const auto& [name, kept] : options_.widths) {
+    for (const auto& entry : options_.widths) {
+      const std::string& name = entry.first;
+      const int64_t kept = entry.second;
       const auto group =
           std::find_if(map_.groups.begin(), map_.groups.end(), [&](const ChannelGroup& g) { return g.name == name; });
       if (group == map_.groups.end())
