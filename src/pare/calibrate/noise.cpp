@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "pare/calibrate/leaves.h"
 #include "pare/error.h"
 #include "pare/exec/index_range.h"
 #include "pare/run.h"
@@ -45,6 +46,7 @@ at::Tensor smooth(const at::Tensor& white, int64_t window) {
 }  // namespace
 
 at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const NoiseOptions& options) {
+  if (options.kind == NoiseKind::leaves) return leaf_images(options.count, channels, height, width, options.seed);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   const auto draw = [&](int64_t planes) {
     return at::randn({options.count, planes, height, width}, generator, at::TensorOptions(at::kFloat));

@@ -33,9 +33,9 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("unchecked", unchecked, "compensate also where held-out images say that it is worse than nothing");
   options.field("ridge", ridge, "ridge of the solved layers (0: chosen on held-out images)");
   options.field("images", images, "kind of the images that are made without data");
-  options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones or more when small)");
+  options.field("samples", samples, "images to learn from (0: 256 of the data, 128 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
-  options.field("distill-steps", distill_steps, "steps of gradient descent that make an image");
+  options.field("distill-steps", distill_steps, "steps of gradient descent that make an image (0: as many as it needs)");
   options.field("minutes", minutes,
                 "of repair after solving: distillation from the original on the images, unlabelled");
   options.field("plan", plan, "only show which widths would be left, and write nothing");
