@@ -130,6 +130,16 @@ TEST(Budget, GlobalKeepsAFloor) {
   EXPECT_GT(selection.groups[1].kept, 10);
 }
 
+// A floor is no less than it says, and where floors leave too little to remove nothing less is removed in silence.
+TEST(Budget, FloorsAreKeptOrTheBudgetIsRefused) {
+  const Graph graph = build("lenet-5");  // groups of 20, 50 and 500 channels
+  const Selection selection = select(graph, {.scope = Scope::global, .ratio = 0.4, .round_to = 1, .floor = 0.59});
+  for (const auto& group : selection.groups)
+    EXPECT_GE(static_cast<double>(group.kept), 0.59 * static_cast<double>(group.total)) << group.name;
+  EXPECT_THAT(refusal(graph, {.scope = Scope::global, .ratio = 0.5, .round_to = 1, .floor = 0.8}),
+              testing::AllOf(testing::HasSubstr("`channels`"), testing::HasSubstr("`floor` 0.8")));
+}
+
 int64_t removed_in(const Selection& selection, const std::string& name) {
   return static_cast<int64_t>(plan(selection, name).removed.size());
 }
@@ -249,6 +259,17 @@ TEST(Budget, NothingToRemoveIsAnErrorThatListsWhy) {
   TestGraph h(3);
   const Graph small = h.finish(h.linear(h.relu(h.linear(h.input("x", {-1, 4}), 4, 6)), 6, 3));
   EXPECT_THAT(refusal(small, {.ratio = 0.5}), testing::HasSubstr("`round-to` 8"));
+}
+
+// A file whose layers lie in branches, or are of integers, does have layers.
+TEST(Budget, NothingToRemoveNamesTheOperatorsWithoutARule) {
+  TestGraph g(3);
+  const std::string x = g.input("x", {-1, 4});
+  const Graph held = g.finish(g.node("Frobnicate", {g.node("Frobnicate", {x})}));
+  EXPECT_THAT(refusal(held, {.ratio = 0.5}), testing::HasSubstr("no rule for Frobnicate (2 nodes)"));
+  TestGraph h(3);
+  const Graph plain = h.finish(h.relu(h.input("x", {-1, 4})));
+  EXPECT_THAT(refusal(plain, {.ratio = 0.5}), testing::EndsWith("no layer makes channels"));
 }
 
 }  // namespace

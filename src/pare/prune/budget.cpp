@@ -35,6 +35,7 @@ class Selector {
   }
 
   Selection run() {
+    if (options_.budget == Budget::channels && options_.scope == Scope::global) check_floors();
     if (options_.budget == Budget::channels || options_.budget == Budget::widths)
       return checked(at_ratio(options_.ratio * options_.part, options_.part));
     // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
@@ -178,8 +179,22 @@ class Selector {
   }
 
   int64_t most_of(const Scored& candidate) const {
-    const auto floor = static_cast<int64_t>(std::floor(static_cast<double>(candidate.width) * options_.floor + 1e-9));
+    const auto floor = static_cast<int64_t>(std::ceil(static_cast<double>(candidate.width) * options_.floor - 1e-9));
     return candidate.plan.total - std::max<int64_t>(floor, 1);
+  }
+
+  // Groups that stay at their floors may leave too few channels to remove.
+  void check_floors() const {
+    int64_t all = 0, most = 0;
+    for (const auto& candidate : candidates_) {
+      if (candidate.ratio || !candidate.scores.defined()) continue;
+      all += candidate.scores.numel() + candidate.gone();
+      most += std::clamp<int64_t>(most_of(candidate), 0, candidate.scores.numel()) + candidate.gone();
+    }
+    if (static_cast<double>(most) < std::floor(static_cast<double>(all) * options_.ratio * options_.part + 1e-9))
+      throw Error(ErrorKind::usage, option_of(options_.budget),
+                  "at most {:.1f} % can be removed with `floor` {}, {:.1f} % are asked for",
+                  100 * static_cast<double>(most) / static_cast<double>(all), options_.floor, 100 * options_.ratio);
   }
 
   // A step may round to nothing; all of them together may not.
