@@ -88,6 +88,20 @@ TEST(Budget, ParametersAndMacsAreReached) {
               testing::HasSubstr("at most"));
 }
 
+// Many groups are of one width, and all of them lose eight channels at one ratio: no more of them go than are needed.
+TEST(Budget, RoundedWidthsDoNotOvershoot) {
+  const Graph graph = build("resnet20");
+  const ChannelMap map = analyze_channels(graph);
+  const auto macs = [](const Graph& of_graph) { return static_cast<double>(cost_of(of_graph).macs); };
+  for (const double ratio : {0.1, 0.2, 0.3, 0.4}) {
+    const Selection selection = select(graph, {.budget = Budget::macs, .ratio = ratio, .inner_only = true});
+    const double saved = 1 - macs(remove_channels(graph, map, selection.removed())) / macs(graph);
+    EXPECT_GE(saved, ratio);
+    EXPECT_LT(saved, ratio + 0.06) << ratio;
+    for (const auto& group : selection.groups) EXPECT_TRUE(group.removed.empty() || group.kept % 8 == 0) << group.name;
+  }
+}
+
 TEST(Budget, BytesAreReached) {
   const Graph graph = build("resnet20");
   const ChannelMap map = analyze_channels(graph);

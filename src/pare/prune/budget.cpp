@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "pare/error.h"
 #include "pare/prune/candidates.h"
@@ -48,24 +49,48 @@ class Selector {
       throw Error(ErrorKind::usage, option_of(options_.budget),
                   "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for", 100 * most,
                   100 * options_.ratio);
+    const auto enough = [&](const Selection& selection) { return saved(selection) >= options_.ratio * options_.part; };
     Selection best = at_ratio(high, options_.part);
     for (int i = 0; i < 20; ++i) {
       const double middle = (low + high) / 2;
       Selection selection = at_ratio(middle, options_.part);
-      if (saved(selection) >= options_.ratio * options_.part) {
+      if (enough(selection)) {
         high = middle;
         best = std::move(selection);
       } else {
         low = middle;
       }
     }
-    return checked(std::move(best));
+    return checked(no_more_than_needed(at_ratio(low, options_.part), best, enough));
   }
 
  private:
   struct Scored : Candidate {
     at::Tensor scores;  // of its removable channels, undefined when it is left alone
   };
+
+  // Widths are rounded, so that many groups become narrower at one ratio and far more goes than is asked for. Of those
+  // that differ between too little and enough the fewest go: the widest first, of equal ones the last in the network.
+  template <typename Enough>
+  Selection no_more_than_needed(const Selection& too_little, const Selection& best, const Enough& enough) const {
+    std::vector<size_t> order;
+    for (size_t c = 0; c < candidates_.size(); ++c)
+      if (too_little.groups[c].kept != best.groups[c].kept) order.push_back(c);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(candidates_[a].width, a) > std::pair(candidates_[b].width, b);
+    });
+    const auto first = [&](size_t count) {
+      Selection selection = too_little;
+      for (size_t i = 0; i < count; ++i) selection.groups[order[i]] = best.groups[order[i]];
+      return selection;
+    };
+    size_t few = 0, many = order.size();
+    while (few + 1 < many) {
+      const size_t middle = (few + many) / 2;
+      (enough(first(middle)) ? many : few) = middle;
+    }
+    return first(many);
+  }
 
   void score(Candidate candidate, const Importance& importance) {
     Scored scored{std::move(candidate), {}};
