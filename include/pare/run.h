@@ -72,7 +72,8 @@ std::vector<at::Tensor> run(const Graph& model, std::span<const at::Tensor> inpu
 // One run of a graph: for tests and one-off calls. A loop builds a Program once.
 RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const RunOptions& options = {});
 
-// Standard normal inputs (integers: rows of the tables that they index, else 0 to 9), open extents bound to `batch`.
+// Standard normal inputs (integers: rows of the tables that they index, else 0 to 9). An open first extent is `batch`,
+// other open ones are those at which the graph is analysed (`input_shape` of load() names others).
 std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed);
 
 }  // namespace pare

@@ -352,7 +352,7 @@ TEST(Options, OfPrune) {
                              {"skip", {"*0*", {}}},
                              {"lambda", {"0", {}}},
                              {"threshold", {"0.9", {}}},
-                             {"floor", {"0.5", {"--scope", "global", "--criterion", "random"}}},
+                             {"floor", {"0.4", {"--scope", "global", "--criterion", "taylor"}}},
                              {"criterion", {"random", {}}},  // auto is obs or l1, which may agree with others
                              {"scope", {"global", {}}},      // auto is uniform here
                              {"ridge", {"10", {}}},

@@ -320,6 +320,19 @@ ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options, Cha
   return ChannelAnalysis(graph, options, use).run();
 }
 
+std::string why_no_channels(const Graph& graph, const ChannelMap& map) {
+  std::map<std::string, int> unknown;  // nodes by operator
+  for (const auto& node : graph.nodes)
+    if (find_op(node) == nullptr) ++unknown[node.op];
+  if (unknown.empty() && !map.shapes.unknown.empty())
+    return "shapes are not known; say the inputs' by `input-shape` NAME=1x3xHxW";
+  if (unknown.empty()) return "no layer makes channels";
+  std::vector<std::string> list;
+  for (const auto& [op, count] : unknown)
+    list.push_back(fmt::format("{} ({} {})", op, count, count == 1 ? "node" : "nodes"));
+  return fmt::format("no layer that is understood makes channels; there is no rule for {}", fmt::join(list, ", "));
+}
+
 at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed) {
   const auto found = map.values.find(value);
   if (found == map.values.end()) return {};

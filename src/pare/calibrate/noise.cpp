@@ -73,7 +73,7 @@ void check_integers_known(const Graph& graph) {
 
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options) {
   check_integers_known(graph);
-  Graph open{.name = graph.name, .inputs = graph.inputs};  // as many as asked for, also where the batch is fixed
+  Graph open = graph;  // as many as asked for, also where the batch is fixed
   for (auto& input : open.inputs)
     if (input.dims && !input.dims->empty()) input.dims->front() = {};
   std::vector<at::Tensor> inputs = random_inputs(open, options.count, options.seed);

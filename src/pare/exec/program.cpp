@@ -2,13 +2,11 @@
 #include "pare/run.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <map>
 #include <set>
 
 #include "pare/exec/fixed_batch.h"
-#include "pare/exec/index_range.h"
 
 namespace pare {
 
@@ -139,52 +137,6 @@ RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& opt
 
 RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const RunOptions& options) {
   return Program(graph).run(inputs, options);
-}
-
-namespace {
-
-int64_t integers_below(const Graph& graph, const ValueInfo& input) {
-  if (input.dtype == at::kBool) return 2;
-  return std::max<int64_t>(1, index_limit(graph, input.name).value_or(10));
-}
-
-// "1x3xHxW": an example to fill in.
-std::string open_shape_text(const std::vector<Dim>& dims) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < dims.size(); ++i)
-    parts.push_back(dims[i].fixed()              ? std::to_string(dims[i].size)
-                    : i == 0                     ? "1"
-                    : dims.size() == 4 && i == 2 ? "H"
-                    : dims.size() == 4 && i == 3 ? "W"
-                                                 : "N");
-  return fmt::format("{}", fmt::join(parts, "x"));
-}
-
-}  // namespace
-
-std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  std::vector<at::Tensor> inputs;
-  for (const auto& input : graph.inputs) {
-    if (!input.dims)
-      throw Error(ErrorKind::usage, input.name, "its rank is not known: say `input-shape` {}=1x3x224x224 or what it is",
-                  input.name);
-    TensorType type{input.dtype, {}};
-    Shape& dims = type.dims;
-    for (const auto& dim : *input.dims) {
-      if (!dim.fixed() && !dims.empty())
-        throw Error(ErrorKind::usage, input.name, "extent {} of it is open: say `input-shape` {}={}", dims.size(),
-                    input.name, open_shape_text(*input.dims));
-      dims.push_back(dim.fixed() ? dim.size : batch);
-    }
-    check_size(type, fmt::format("input '{}'", input.name));
-    if (at::isFloatingType(input.dtype))
-      inputs.push_back(at::randn(dims, generator, at::TensorOptions(at::kFloat)).to(input.dtype));
-    else
-      inputs.push_back(
-          at::randint(0, integers_below(graph, input), dims, generator, at::TensorOptions(at::kLong)).to(input.dtype));
-  }
-  return inputs;
 }
 
 }  // namespace pare

@@ -101,7 +101,8 @@ std::string fitting_budget(const Graph& graph, const PruneJob& all, const Datase
     budget.ratio *= part;
     const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
     if (before - after <= *options.max_drop)
-      return fmt::format("; {} {:.3g} would have fitted ({:.4f})", option_of(budget.budget), budget.ratio, after);
+      return fmt::format("; {} {:.3g} would have fitted on the same images ({:.4f})", option_of(budget.budget),
+                         budget.ratio, after);
   }
   return "; not even an eighth of the budget would have fitted";
 }
