@@ -18,6 +18,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   list.push_back(make_fuse());
   list.push_back(make_distill());
   list.push_back(make_sparsify());
+  list.push_back(make_quantize());
   list.push_back(make_tickets());
   list.push_back(make_bench());
   list.push_back(make_diff());

@@ -9,7 +9,7 @@ models=$root/tests/data/cli
 source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run train eval compress prune fuse distill sparsify tickets explain localize roar bench diff report reproduce data completions"
+commands="inspect convert verify run train eval compress prune fuse distill sparsify quantize tickets explain localize roar bench diff report reproduce data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -808,6 +808,34 @@ exits "compress without data" 2 compress "$models/mlp.onnx" --macs 0.5 -o planne
 exits "compress: two goals" 2 compress "$models/mlp.onnx" --macs 0.5 --params 0.5 --data fashion-mnist:none -o planned.onnx
 exits "compress --plan beside -o" 2 compress "$models/mlp.onnx" --macs 0.5 --data fashion-mnist:none --plan -o planned.onnx
 exits "compress without a file to write" 2 compress "$models/mlp.onnx" --macs 0.5 --data fashion-mnist:none
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+run convert --arch lenet-5 -o lenet.onnx --force
+made="--images pink --samples 8"
+exits "quantize without data: on images made from the network" 0 quantize lenet.onnx $made -o int8.onnx
+exits "quantize: what is written runs" 0 run int8.onnx --random -o int8_outputs
+exits "quantize --json" 0 quantize lenet.onnx $made -o int8.onnx --force --json -q
+check "quantize --json: before, after and layers" "$(head -c 300 stdout)" node -e '
+  const d = JSON.parse(require("fs").readFileSync("stdout"));
+  process.exit(d.after.bytes < d.before.bytes && d.layers.length > 0 && d.layers.every((l) => l.bits === 8) ? 0 : 1)'
+exits "convert of a quantised model" 0 convert int8.onnx -o int8_copy.onnx
+check "convert of a quantised model: its integers stay integers" "$(stat -c %s int8.onnx int8_copy.onnx | tr '\n' ' ')" \
+  test "$(stat -c %s int8_copy.onnx)" -le $(($(stat -c %s int8.onnx) * 21 / 20))
+exits "convert of a quantised model: it computes the same" 0 verify int8.onnx int8_copy.onnx
+exits "quantize of a quantised model" 2 quantize int8.onnx -o again.onnx
+check "quantize of a quantised model: says so" "$(head -c 300 stderr)" grep -q 'quantised already' stderr
+exits "quantize --weights int4 --block 16" 0 quantize lenet.onnx $made --weights int4 --activations none --block 16 -o int4.onnx
+exits "quantize --weights int4: what is written runs" 0 run int4.onnx --random -o int4_outputs
+exits "quantize --scan" 0 quantize lenet.onnx $made --scan --json -q
+check "quantize --scan: the dearest first" "$(head -c 300 stdout)" node -e '
+  const d = JSON.parse(require("fs").readFileSync("stdout")).layers.map((l) => l.divergence);
+  process.exit(d.length > 1 && d.every((x, i) => i === 0 || x <= d[i - 1]) ? 0 : 1)'
+exits "quantize --skip that matches nothing" 2 quantize lenet.onnx --skip 'nothing*' -o none.onnx
+exits "quantize into a file of weights" 2 quantize lenet.onnx -o int8.safetensors
+exits "quantize --block of int8 weights" 2 quantize lenet.onnx --block 16 -o none.onnx
+exits "quantize without a file to write" 2 quantize lenet.onnx
+exits "sparsify --method obs without a model" 2 sparsify --arch lenet-5 --method obs --sparsity 0.5 --data fashion-mnist:none -o none.onnx
+exits "sparsify --block of a method that knows none" 2 sparsify "$models/mlp.onnx" --method magnitude --sparsity 0.5 --block 1x4 --data fashion-mnist:none -o none.onnx
 
 # --- configuration, logs, completions ---------------------------------------------------------------------------------
 exits "--print-config" 0 inspect "$models/mlp.onnx" --print-config --seed 7

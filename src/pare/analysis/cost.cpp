@@ -13,6 +13,24 @@ namespace {
 // Floating-point scalars (a clip bound, a scale) are constants of the computation, not parameters.
 bool is_parameter(const at::Tensor& tensor) { return tensor.is_floating_point() && tensor.dim() > 0; }
 
+// Integers that stand for floats count as those; their scales do not.
+bool is_parameter(const Node& node, size_t input, const at::Tensor& tensor) {
+  if (node.op == "DequantizeLinear" && node.domain.empty()) return input == 0 && tensor.dim() > 0;
+  return is_parameter(tensor);
+}
+
+// Of all tensors as a file holds them: where a DequantizeLinear says that its numbers have four bits, two to a byte.
+int64_t bytes_of(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : graph.tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  std::set<std::string_view> halved;
+  for (const auto& node : graph.nodes)
+    if (node.op == "DequantizeLinear" && node.integer("bits", 8) == 4 && graph.is_constant(node.inputs[0]) &&
+        halved.insert(node.inputs[0]).second)
+      bytes -= graph.tensor(node.inputs[0]).numel() / 2;
+  return bytes;
+}
+
 Cost node_cost(const Node& node, const OpDef& op, const Shapes& shapes, bool& complete) {
   std::vector<TensorType> inputs(node.inputs.size());
   std::vector<TensorType> outputs;
@@ -40,7 +58,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     NodeCost row{.name = node.name, .op = node.op, .output = "?"};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto found = graph.tensors.find(node.inputs[i]);
-      if (found == graph.tensors.end() || !is_parameter(found->second) || !counted.insert(found->first).second)
+      if (found == graph.tensors.end() || !is_parameter(node, i, found->second) || !counted.insert(found->first).second)
         continue;
       if (traits_of(node).statistics.contains(i))
         total.statistics += found->second.numel();
@@ -61,7 +79,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     total.flops += row.flops;
     total.nodes.push_back(std::move(row));
   }
-  for (const auto& [name, tensor] : graph.tensors) total.bytes += static_cast<int64_t>(tensor.nbytes());
+  total.bytes = bytes_of(graph);
   return total;
 }
 

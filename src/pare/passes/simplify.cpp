@@ -61,11 +61,18 @@ bool all_constant(const Node& node, const Graph& graph) {
   return true;
 }
 
+// Integers that stand for floats stay integers: folded they would be four times as large, and a runtime would no longer
+// see a quantised layer.
+bool stores_integers(const Node& node, const Graph& graph) {
+  return node.op == "DequantizeLinear" && graph.tensor(node.inputs[0]).numel() > 1;
+}
+
 // Evaluates a node of constant inputs; false when it has to stay.
 bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   const OpDef* op = find_op(node);
   if (op == nullptr || node.op == "Dropout" || op->traits.kind == OpKind::random || !all_constant(node, graph))
     return false;
+  if (stores_integers(node, graph)) return false;
   for (const auto& output : node.outputs) {
     const TensorType* type = shapes.find(output);
     if (!output.empty() && (type == nullptr || !worth_storing(node, graph, type->count()))) return false;

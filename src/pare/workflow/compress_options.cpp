@@ -22,7 +22,9 @@ void CompressOptions::describe(OptionVisitor& options) {
   options.field("samples", samples, "images to learn from and to judge by (0: 512)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("minutes", minutes, "of repair at the end: distillation from the original on the images, unlabelled");
+  options.field("int8", int8, "then store weights and activations as 8-bit integers");
   options.field("plan", plan, "only show which widths would reach the goal; needs a goal besides --max-drop");
+  options.only({"int8"}, {without("plan")});
 }
 
 void CompressJob::describe(OptionVisitor& options) {

@@ -100,7 +100,7 @@ Samples LearningImages::judges(const Graph& graph, bool solves) {
     return own_part(part_of(every, learned(), learned() + std::min(more, kJudges)), *options_.ranks);
   const Samples& own = samples(graph);
   if (!solves) return part_of(own, 0, std::min(own.size, kJudges));
-  return chosen_by(mirrored(graph), RefitOptions().checked);
+  return chosen_by(mirrored(graph), LayerReaderOptions().checked);
 }
 
 // Where there is neither data nor a method that makes images: what is far worse than none is so on noise too.
@@ -120,9 +120,7 @@ Samples LearningImages::noise(const Graph& graph) {
 }
 
 Samples LearningImages::mirrored(const Graph& graph, const Samples& some) const {
-  const auto& dims = graph.inputs.at(0).dims;
-  const bool colour = graph.inputs.size() == 1 && dims && dims->size() == 4 && (*dims)[1].size == 3;
-  return colour && !options_.no_mirror ? with_mirrored(some) : some;
+  return options_.no_mirror ? some : mirrored_colour(graph, some);
 }
 
 const Dataset& LearningImages::data(const Graph& graph) {

@@ -63,7 +63,7 @@ Pruner::Pruner(const PruneJob& options)
   if (options.minutes > 0 && !options.ranks->alone())
     throw Error(ErrorKind::usage, OptionName{"minutes"}, "repair works on one rank alone");
   if (options.ridge > 0) method_options_.refit.solve = {.ridge = options.ridge, .choices = {}};
-  method_options_.refit.seed = options.seed;
+  method_options_.refit.read.seed = options.seed;
 }
 
 Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "pare/error.h"
+#include "pare/io/onnx/four_bits.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/names.h"
 #include "pare/io/onnx/subgraph.h"
@@ -221,7 +222,7 @@ std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool n
 }
 
 // The opset that every node can be written in, and who needs more than the target.
-int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string>& raised_by) {
+int64_t choose_opset(const Graph& graph, int64_t target, bool has_four_bits, std::vector<std::string>& raised_by) {
   int64_t opset = target;
   for (const auto& node : graph.nodes) {
     const int64_t needed = needed_opset(node, graph);
@@ -233,6 +234,10 @@ int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string
       raised_by.push_back(fmt::format("tensor '{}' is bfloat16, which needs opset 13", name));
       opset = 13;
     }
+  if (has_four_bits && opset < 21) {
+    raised_by.emplace_back("weights of four bits need opset 21");
+    opset = 21;
+  }
   if (const auto kept = opset_of_bodies(graph, opset, opset > target, raised_by)) return *kept;
   return opset;
 }
@@ -242,7 +247,8 @@ int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string
 LoweredGraph lower(Graph graph, int64_t target) {
   check_written_opset(target);
   std::vector<std::string> raised_by;
-  const int64_t opset = choose_opset(graph, target, raised_by);
+  std::set<std::string> four_bit = take_four_bit_marks(graph);
+  const int64_t opset = choose_opset(graph, target, !four_bit.empty(), raised_by);
   LowerContext context{.graph = graph, .opset = opset, .names = FreeNames(graph)};
   std::vector<Node> lowered;
   lowered.reserve(graph.nodes.size());
@@ -260,7 +266,8 @@ LoweredGraph lower(Graph graph, int64_t target) {
   }
   graph.nodes = std::move(lowered);
   drop_unread(context.graph, context.detached);
-  return {.graph = std::move(graph), .opset = opset, .raised_by = std::move(raised_by)};
+  return {
+      .graph = std::move(graph), .opset = opset, .four_bit = std::move(four_bit), .raised_by = std::move(raised_by)};
 }
 
 }  // namespace pare

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace pare {
 struct LoweredGraph {
   Graph graph;
   int64_t opset = 0;                   // the target, or the smallest above it that can express every node
+  std::set<std::string> four_bit;      // tensors that are written as int4 and uint4
   std::vector<std::string> raised_by;  // who made it rise, one sentence each; empty when it is the target
 };
 

@@ -6,6 +6,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <climits>
+#include <set>
 #include <unordered_set>
 
 #include "pare/core/file.h"
@@ -14,6 +15,7 @@
 #include "pare/error.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
+#include "pare/io/onnx/four_bits.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
@@ -131,18 +133,23 @@ KnownTypes read_known_types(const onnx::GraphProto& proto) {
   return types;
 }
 
-void take_initializers(onnx::GraphProto& proto, Graph& graph, ExternalFiles& files) {
+// Returns the names of those that have four bits.
+std::set<std::string> take_initializers(onnx::GraphProto& proto, Graph& graph, ExternalFiles& files) {
+  std::set<std::string> four_bit;
   const auto add = [&](const std::string& name, at::Tensor tensor) {
     if (name.empty()) throw Error(ErrorKind::format, "initialiser", "has no name");
     if (!graph.tensors.emplace(name, std::move(tensor)).second)
       throw Error(ErrorKind::format, "initialiser '" + name + "'", "exists already");
   };
-  for (auto& tensor : *proto.mutable_initializer())
+  for (auto& tensor : *proto.mutable_initializer()) {
+    if (is_four_bit(tensor.data_type())) four_bit.insert(tensor.name());
     add(tensor.name(), take_tensor(tensor, files, "initialiser '" + tensor.name() + "'"));
+  }
   for (auto& sparse : *proto.mutable_sparse_initializer()) {
     const std::string name = sparse.values().name();
     add(name, take_sparse_tensor(sparse, files, "initialiser '" + name + "'"));
   }
+  return four_bit;
 }
 
 Node take_node(onnx::NodeProto& proto, ExternalFiles& files) {
@@ -188,7 +195,7 @@ Graph build_graph(onnx::ModelProto& model, const std::string& file, ExternalFile
   graph.source_opset = read_versions(model, graph, file);
   refuse_functions(model, file);
   for (const auto& entry : model.metadata_props()) graph.metadata[entry.key()] = entry.value();
-  take_initializers(proto, graph, files);
+  const std::set<std::string> four_bit = take_initializers(proto, graph, files);
   for (const auto& input : proto.input())
     if (!graph.is_constant(input.name())) graph.inputs.push_back(read_value_info(input, "graph input"));
   for (const auto& output : proto.output()) graph.outputs.push_back(read_value_info(output, "graph output"));
@@ -201,6 +208,7 @@ Graph build_graph(onnx::ModelProto& model, const std::string& file, ExternalFile
   graph = sort_topologically(std::move(graph));
   const int64_t opset = graph.source_opset;
   refuse_markers(graph);
+  mark_four_bits(graph, four_bit);
   graph = upgrade(std::move(graph), opset, read_known_types(proto));
   check_attributes(graph);
   graph = bypass_identities(std::move(graph));

@@ -8,6 +8,7 @@
 
 #include "pare/error.h"
 #include "pare/io/onnx/dtype.h"
+#include "pare/io/onnx/four_bits.h"
 
 namespace pare {
 
@@ -139,7 +140,22 @@ int typed_elements(const onnx::TensorProto& proto) {
 
 }  // namespace
 
+namespace {
+
+// Read as the bytes that two numbers each share.
+at::Tensor take_four_bits(onnx::TensorProto& proto, ExternalFiles& files, const std::string& where) {
+  const int32_t type = proto.data_type();
+  proto.set_data_type(onnx::TensorProto::UINT8);
+  const TensorLayout layout = layout_of(onnx::TensorProto::UINT8, proto.dims(), where);
+  proto.clear_dims();
+  proto.add_dims((layout.count + 1) / 2);
+  return unpack_four_bits(take_tensor(proto, files, where).contiguous(), layout.dims, type);
+}
+
+}  // namespace
+
 at::Tensor take_tensor(onnx::TensorProto& proto, ExternalFiles& files, const std::string& where) {
+  if (is_four_bit(proto.data_type())) return take_four_bits(proto, files, where);
   const TensorLayout layout = layout_of(proto.data_type(), proto.dims(), where);
   if (proto.has_segment()) throw Error(ErrorKind::unsupported, where, "is stored in segments");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL) return take_external(proto, layout, files, where);

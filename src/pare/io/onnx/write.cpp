@@ -11,6 +11,7 @@
 #include "pare/error.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
+#include "pare/io/onnx/four_bits.h"
 #include "pare/io/onnx/lower.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
@@ -25,6 +26,25 @@ constexpr size_t kLargestModel = 1'800'000'000;  // bytes of tensors; a protobuf
 constexpr size_t kExternalFrom = 1024;           // smaller tensors stay in the model
 constexpr int64_t kFirstIrWithFunctions = 8;
 constexpr size_t kDataAlignment = 4096;  // so that the data can be memory-mapped
+
+// What the file holds of a tensor, and how it is described there.
+at::Tensor stored_bytes(const LoweredGraph& lowered, const std::string& name, const at::Tensor& tensor) {
+  return lowered.four_bit.contains(name) ? pack_four_bits(tensor, name) : tensor.detach().cpu().contiguous();
+}
+
+onnx::TensorProto header_of(const LoweredGraph& lowered, const std::string& name, const at::Tensor& tensor) {
+  onnx::TensorProto proto = tensor_header_to_proto(tensor);
+  if (lowered.four_bit.contains(name)) proto.set_data_type(four_bit_type_of(tensor.scalar_type()));
+  proto.set_name(name);
+  return proto;
+}
+
+void fill_initializer(const LoweredGraph& lowered, const std::string& name, const at::Tensor& tensor,
+                      onnx::TensorProto& proto) {
+  proto = header_of(lowered, name, tensor);
+  const at::Tensor bytes = stored_bytes(lowered, name, tensor);
+  proto.set_raw_data(bytes.data_ptr(), bytes.nbytes());
+}
 
 size_t tensor_bytes(const Graph& graph) {
   size_t total = 0;
@@ -90,11 +110,9 @@ onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   return model;
 }
 
-void add_tensors(const Graph& graph, onnx::ModelProto& model) {
-  for (const auto& [name, tensor] : graph.tensors) {
-    auto& proto = *model.mutable_graph()->add_initializer();
-    proto = tensor_to_proto(tensor);
-    proto.set_name(name);
+void add_tensors(const LoweredGraph& lowered, onnx::ModelProto& model) {
+  for (const auto& [name, tensor] : lowered.graph.tensors) {
+    fill_initializer(lowered, name, tensor, *model.mutable_graph()->add_initializer());
   }
 }
 
@@ -105,22 +123,21 @@ void add_entry(onnx::TensorProto& proto, const std::string& key, const std::stri
 }
 
 // Writes the large tensors to `out` and their places into the model.
-void add_tensors_beside(const Graph& graph, const std::string& location, onnx::ModelProto& model, std::ostream& out) {
+void add_tensors_beside(const LoweredGraph& lowered, const std::string& location, onnx::ModelProto& model,
+                        std::ostream& out) {
   size_t end = 0;
-  for (const auto& [name, tensor] : graph.tensors) {
+  for (const auto& [name, tensor] : lowered.graph.tensors) {
     auto& proto = *model.mutable_graph()->add_initializer();
     if (tensor.nbytes() < kExternalFrom) {
-      proto = tensor_to_proto(tensor);
-      proto.set_name(name);
+      fill_initializer(lowered, name, tensor, proto);
       continue;
     }
     const size_t offset = (end + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
     out << std::string(offset - end, '\0');
-    const at::Tensor dense = tensor.detach().cpu().contiguous();
+    const at::Tensor dense = stored_bytes(lowered, name, tensor);
     out.write(static_cast<const char*>(dense.data_ptr()), static_cast<std::streamsize>(dense.nbytes()));
     end = offset + dense.nbytes();
-    proto = tensor_header_to_proto(tensor);
-    proto.set_name(name);
+    proto = header_of(lowered, name, tensor);
     proto.set_data_location(onnx::TensorProto::EXTERNAL);
     add_entry(proto, "location", location);
     add_entry(proto, "offset", std::to_string(offset));
@@ -136,9 +153,9 @@ WriteReport write_onnx(const Graph& graph, const std::filesystem::path& path, co
   if (options.external_data || tensor_bytes(lowered.graph) > kLargestModel) {
     const std::string location = path.filename().string() + ".data";
     write_file_atomically(path.parent_path() / location,
-                          [&](std::ostream& out) { add_tensors_beside(lowered.graph, location, model, out); });
+                          [&](std::ostream& out) { add_tensors_beside(lowered, location, model, out); });
   } else {
-    add_tensors(lowered.graph, model);
+    add_tensors(lowered, model);
   }
   write_file_atomically(path, [&](std::ostream& out) {
     errno = 0;
@@ -156,7 +173,7 @@ std::string to_onnx_bytes(const Graph& graph, const WriteOptions& options, Write
   const LoweredGraph lowered = lower(graph, options.opset);
   if (report != nullptr) *report = {.opset = lowered.opset, .raised_by = lowered.raised_by};
   onnx::ModelProto model = model_without_tensors(lowered);
-  add_tensors(lowered.graph, model);
+  add_tensors(lowered, model);
   std::string bytes;
   if (!model.SerializeToString(&bytes)) throw Error(ErrorKind::unsupported, graph.name, "is too large for one message");
   return bytes;
