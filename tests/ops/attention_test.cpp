@@ -70,7 +70,7 @@ TEST(Attention, OfThreeAxesIsThatOfItsHeads) {
 
 TEST(Attention, AQueryThatSeesNothingGivesZeros) {
   const at::Tensor q = some({1, 1, 2, 4}, 1), k = some({1, 1, 3, 4}, 2), v = some({1, 1, 3, 4}, 3);
-  const at::Tensor mask = at::tensor({1, 0, 1, 0, 0, 0}, at::kBool).reshape({2, 3});
+  const at::Tensor mask = at::tensor({1, 0, 1, 0, 0, 0}, at::kInt).to(at::kBool).reshape({2, 3});
   const at::Tensor y = run("Attention", {q, k, v, mask})[0];
   EXPECT_EQ(y[0][0][1].abs().max().item<double>(), 0);
   EXPECT_GT(y[0][0][0].abs().max().item<double>(), 0);

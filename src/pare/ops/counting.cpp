@@ -127,6 +127,8 @@ Tensors tf_idf(const EvalContext& context) {
 std::vector<TensorType> infer_tf_idf(const InferContext& context) {
   const int64_t width = pool_of(context.node).width;
   const TensorType& x = context.in(0);
+  if (x.rank() != 1 && x.rank() != 2)
+    throw Error(ErrorKind::shape, describe(context.node), "counts in {}", to_string(x.dims));
   return {{at::kFloat, x.rank() == 1 ? Shape{width} : Shape{x.dims.at(0), width}}};
 }
 
