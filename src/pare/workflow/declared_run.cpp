@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "pare/error.h"
-#include "pare/io/onnx/subgraph.h"
 #include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 #include "pare/passes/precision.h"
@@ -15,8 +14,12 @@ namespace pare {
 
 namespace {
 
-// Subgraphs keep their types, and so must what they read: then each operator is widened by itself.
-Graph runnable(const Graph& model) { return std::ranges::any_of(model.nodes, has_subgraph) ? model : widened(model); }
+// Subgraphs and what looks at bits keep their types, and so must what they read: then each operator is widened by
+// itself.
+Graph runnable(const Graph& model) {
+  const bool own = std::ranges::any_of(model.nodes, [](const Node& node) { return traits_of(node).own_types; });
+  return own ? model : widened(model);
+}
 
 }  // namespace
 
