@@ -117,6 +117,8 @@ class ChannelAnalysis {
       for (int64_t id = made; id < map_.sets.size(); ++id) map_.sets.freeze(id, reason);
       freeze_inputs(node, reason);
     };
+    for (const auto& capture : node.captures)
+      freeze_value(capture, fmt::format("the subgraph of {} reads it", describe(node)));
     try {
       const MemoryScope scope(kRuleBytes);
       op->labels(context);

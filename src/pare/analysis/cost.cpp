@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 
 namespace pare {
@@ -19,15 +20,14 @@ bool is_parameter(const Node& node, size_t input, const at::Tensor& tensor) {
   return is_parameter(tensor);
 }
 
-// Of all tensors as a file holds them: where a DequantizeLinear says that its numbers have four bits, two to a byte.
+// Of all tensors as a file holds them: types that a wider one carries take their own bits.
 int64_t bytes_of(const Graph& graph) {
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : graph.tensors) bytes += static_cast<int64_t>(tensor.nbytes());
-  std::set<std::string_view> halved;
-  for (const auto& node : graph.nodes)
-    if (node.op == "DequantizeLinear" && node.integer("bits", 8) == 4 && graph.is_constant(node.inputs[0]) &&
-        halved.insert(node.inputs[0]).second)
-      bytes -= graph.tensor(node.inputs[0]).numel() / 2;
+  for (const auto& [name, tensor] : graph.tensors) {
+    const auto carried = graph.carried.find(name);
+    const auto type = carried == graph.carried.end() ? std::nullopt : carried_type(carried->second);
+    bytes += type ? (tensor.numel() * type->bits + 7) / 8 : static_cast<int64_t>(tensor.nbytes());
+  }
   return bytes;
 }
 

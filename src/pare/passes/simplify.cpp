@@ -8,6 +8,7 @@
 #include "pare/analysis/shapes.h"
 #include "pare/core/memory.h"
 #include "pare/error.h"
+#include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 #include "pare/passes/inline_branches.h"
 #include "pare/passes/nodes.h"
@@ -70,7 +71,8 @@ bool stores_integers(const Node& node, const Graph& graph) {
 // Evaluates a node of constant inputs; false when it has to stay.
 bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   const OpDef* op = find_op(node);
-  if (op == nullptr || node.op == "Dropout" || op->traits.kind == OpKind::random || !all_constant(node, graph))
+  if (op == nullptr || node.op == "Dropout" || op->traits.kind == OpKind::random || !all_constant(node, graph) ||
+      reads_carried(node, graph))
     return false;
   if (stores_integers(node, graph)) return false;
   for (const auto& output : node.outputs) {

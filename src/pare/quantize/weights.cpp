@@ -179,6 +179,8 @@ struct Storage {
   }
 };
 
+constexpr int32_t kInt4 = 22;  // ONNX's number; int8 carries it
+
 }  // namespace
 
 Graph store_integers(Graph graph, const std::map<std::string, RoundedWeight>& layers,
@@ -205,10 +207,11 @@ Graph store_integers(Graph graph, const std::map<std::string, RoundedWeight>& la
     const bool several = own.scale.dim() > 0;
     if (several) attributes["axis"] = own.axis;
     if (own.block > 0) attributes["block_size"] = own.block;
-    if (own.bits == 4) attributes["bits"] = int64_t{4};  // how it is stored (io/onnx/four_bits.h)
     const at::Tensor zero = several ? at::zeros(own.scale.sizes(), at::kChar) : at::zeros({}, at::kChar);
     const std::string weight = node.inputs[1];
     node.inputs[1] = storage.add(weight, own.codes, own.scale, zero, attributes);
+    if (own.bits == 4)
+      for (const size_t input : {0, 2}) graph.carried[storage.before.back().inputs[input]] = kInt4;
     const auto grid = read.find(node.inputs[0]);
     if (grid != read.end() && node.has_input(2) && graph.is_constant(node.inputs[2]) && own.block == 0) {
       const at::Tensor bias = graph.tensor(node.inputs[2]).reshape({-1});

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "pare/error.h"
-#include "pare/io/onnx/four_bits.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/names.h"
 #include "pare/io/onnx/subgraph.h"
@@ -200,8 +199,8 @@ constexpr LowerRule kLowerings[] = {
     {"GroupNormalization", 11, kAnyOpset, write_out_groups},
 };
 
-// The opset of the file, where something in a subgraph or in a function that one calls has another form in `opset`;
-// nothing where all can be written so. Functions import opsets of their own, which runtimes want to be the model's.
+// The opset of the file, where something in a subgraph has another form in `opset`; nothing where all can be written
+// so.
 std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool needed,
                                        std::vector<std::string>& raised_by) {
   const int64_t source = graph.source_opset;
@@ -216,13 +215,11 @@ std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool n
   for (const auto& node : graph.nodes)
     for (const auto& [domain, op] : content_of_subgraphs(node).operators)
       if (domain.empty() && form_differs(op, source, opset)) return keep("the subgraph of " + describe(node), op);
-  for (const auto& [domain, op] : content_of_functions(called_functions(graph)).operators)
-    if (domain.empty()) return keep("a function", op);
   return std::nullopt;
 }
 
 // The opset that every node can be written in, and who needs more than the target.
-int64_t choose_opset(const Graph& graph, int64_t target, bool has_four_bits, std::vector<std::string>& raised_by) {
+int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string>& raised_by) {
   int64_t opset = target;
   for (const auto& node : graph.nodes) {
     const int64_t needed = needed_opset(node, graph);
@@ -234,10 +231,11 @@ int64_t choose_opset(const Graph& graph, int64_t target, bool has_four_bits, std
       raised_by.push_back(fmt::format("tensor '{}' is bfloat16, which needs opset 13", name));
       opset = 13;
     }
-  if (has_four_bits && opset < 21) {
-    raised_by.emplace_back("weights of four bits need opset 21");
-    opset = 21;
-  }
+  for (const auto& [name, type] : graph.carried)  // uint4 and int4 came with opset 21, uint2 and int2 with 25
+    if (const int64_t needed = type >= 25 ? 25 : type >= 21 ? 21 : 0; needed > opset) {
+      raised_by.push_back(fmt::format("'{}' is of fewer than eight bits, which needs opset {}", name, needed));
+      opset = needed;
+    }
   if (const auto kept = opset_of_bodies(graph, opset, opset > target, raised_by)) return *kept;
   return opset;
 }
@@ -247,8 +245,7 @@ int64_t choose_opset(const Graph& graph, int64_t target, bool has_four_bits, std
 LoweredGraph lower(Graph graph, int64_t target) {
   check_written_opset(target);
   std::vector<std::string> raised_by;
-  std::set<std::string> four_bit = take_four_bit_marks(graph);
-  const int64_t opset = choose_opset(graph, target, !four_bit.empty(), raised_by);
+  const int64_t opset = choose_opset(graph, target, raised_by);
   LowerContext context{.graph = graph, .opset = opset, .names = FreeNames(graph)};
   std::vector<Node> lowered;
   lowered.reserve(graph.nodes.size());
@@ -266,8 +263,7 @@ LoweredGraph lower(Graph graph, int64_t target) {
   }
   graph.nodes = std::move(lowered);
   drop_unread(context.graph, context.detached);
-  return {
-      .graph = std::move(graph), .opset = opset, .four_bit = std::move(four_bit), .raised_by = std::move(raised_by)};
+  return {.graph = std::move(graph), .opset = opset, .raised_by = std::move(raised_by)};
 }
 
 }  // namespace pare

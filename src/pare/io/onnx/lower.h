@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,11 +13,10 @@ namespace pare {
 struct LoweredGraph {
   Graph graph;
   int64_t opset = 0;                   // the target, or the smallest above it that can express every node
-  std::set<std::string> four_bit;      // tensors that are written as int4 and uint4
   std::vector<std::string> raised_by;  // who made it rise, one sentence each; empty when it is the target
 };
 
-// `target` is 11 to 21, else Error{usage}. A subgraph stays in the opset of its file: when the target has another form
+// `target` is 11 to 28, else Error{usage}. A subgraph stays in the opset of its file: when the target has another form
 // of an operator in it, the whole model is written in the file's opset, or Error{unsupported} when that cannot be.
 LoweredGraph lower(Graph graph, int64_t target);
 

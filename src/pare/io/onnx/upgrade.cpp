@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "pare/error.h"
-#include "pare/io/onnx/four_bits.h"
 #include "pare/io/onnx/import.h"
 #include "pare/io/onnx/upgrade_rules.h"
 
@@ -229,7 +228,6 @@ constexpr UpgradeRule kUpgrades[] = {
 
 bool is_marker(const Node& node, const std::string& attribute) {
   const bool softmax = node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "Hardmax";
-  if (node.op == "DequantizeLinear" && attribute == kBitsMarker) return true;
   return (softmax && attribute == "flatten") || (node.op == "GroupNormalization" && attribute == "per_group");
 }
 

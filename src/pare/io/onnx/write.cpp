@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ostream>
@@ -11,9 +12,8 @@
 #include "pare/error.h"
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
-#include "pare/io/onnx/four_bits.h"
 #include "pare/io/onnx/lower.h"
-#include "pare/io/onnx/subgraph.h"
+#include "pare/io/onnx/newer_fields.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/versions.h"
 #include "pare/version.h"
@@ -24,27 +24,7 @@ namespace {
 
 constexpr size_t kLargestModel = 1'800'000'000;  // bytes of tensors; a protobuf message ends at 2 GiB
 constexpr size_t kExternalFrom = 1024;           // smaller tensors stay in the model
-constexpr int64_t kFirstIrWithFunctions = 8;
-constexpr size_t kDataAlignment = 4096;  // so that the data can be memory-mapped
-
-// What the file holds of a tensor, and how it is described there.
-at::Tensor stored_bytes(const LoweredGraph& lowered, const std::string& name, const at::Tensor& tensor) {
-  return lowered.four_bit.contains(name) ? pack_four_bits(tensor, name) : tensor.detach().cpu().contiguous();
-}
-
-onnx::TensorProto header_of(const LoweredGraph& lowered, const std::string& name, const at::Tensor& tensor) {
-  onnx::TensorProto proto = tensor_header_to_proto(tensor);
-  if (lowered.four_bit.contains(name)) proto.set_data_type(four_bit_type_of(tensor.scalar_type()));
-  proto.set_name(name);
-  return proto;
-}
-
-void fill_initializer(const LoweredGraph& lowered, const std::string& name, const at::Tensor& tensor,
-                      onnx::TensorProto& proto) {
-  proto = header_of(lowered, name, tensor);
-  const at::Tensor bytes = stored_bytes(lowered, name, tensor);
-  proto.set_raw_data(bytes.data_ptr(), bytes.nbytes());
-}
+constexpr size_t kDataAlignment = 4096;          // so that the data can be memory-mapped
 
 size_t tensor_bytes(const Graph& graph) {
   size_t total = 0;
@@ -52,10 +32,17 @@ size_t tensor_bytes(const Graph& graph) {
   return total;
 }
 
-void fill_value_info(const ValueInfo& info, onnx::ValueInfoProto& proto) {
+// ONNX's number of the type that another carries for the value; 0 where it is the tensor's own.
+int32_t carried_type_of(const Graph& graph, const std::string& name) {
+  const auto found = graph.carried.find(name);
+  return found == graph.carried.end() ? 0 : found->second;
+}
+
+void fill_value_info(const Graph& graph, const ValueInfo& info, onnx::ValueInfoProto& proto) {
   proto.set_name(info.name);
   auto& type = *proto.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx_type_of(info.dtype));
+  const int32_t carried = carried_type_of(graph, info.name);
+  type.set_elem_type(carried != 0 ? carried : onnx_type_of(info.dtype));
   if (!info.dims) return;
   auto& shape = *type.mutable_shape();
   for (const auto& dim : *info.dims) {
@@ -74,6 +61,7 @@ void fill_node(const Node& node, onnx::NodeProto& proto) {
   for (const auto& input : node.inputs) proto.add_input(input);
   for (const auto& output : node.outputs) proto.add_output(output);
   for (const auto& [name, attribute] : node.attributes) *proto.add_attribute() = attribute_to_proto(name, attribute);
+  set_metadata(proto, node.metadata);
 }
 
 void fill_opsets(const Graph& graph, int64_t opset, onnx::ModelProto& model) {
@@ -87,13 +75,15 @@ void fill_opsets(const Graph& graph, int64_t opset, onnx::ModelProto& model) {
   }
 }
 
+bool is_output(const Graph& graph, const std::string& value) {
+  return std::ranges::any_of(graph.outputs, [&](const ValueInfo& info) { return info.name == value; });
+}
+
 // Everything but the tensors.
 onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   const Graph& graph = lowered.graph;
   onnx::ModelProto model;
-  const auto functions = called_functions(graph);
-  model.set_ir_version(std::max(ir_version_of(lowered.opset), functions.empty() ? 0 : kFirstIrWithFunctions));
-  for (const auto& bytes : functions) model.add_functions()->ParseFromString(bytes);
+  model.set_ir_version(ir_version_of(lowered.opset));
   model.set_producer_name("pare");
   model.set_producer_version(kVersion);
   fill_opsets(graph, lowered.opset, model);
@@ -104,15 +94,22 @@ onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   }
   auto& proto = *model.mutable_graph();
   proto.set_name(graph.name.empty() ? "graph" : graph.name);
-  for (const auto& input : graph.inputs) fill_value_info(input, *proto.add_input());
-  for (const auto& output : graph.outputs) fill_value_info(output, *proto.add_output());
-  for (const auto& node : graph.nodes) fill_node(node, *proto.add_node());
+  for (const auto& input : graph.inputs) fill_value_info(graph, input, *proto.add_input());
+  for (const auto& output : graph.outputs) fill_value_info(graph, output, *proto.add_output());
+  for (const auto& node : graph.nodes) {
+    fill_node(node, *proto.add_node());
+    for (const auto& output : node.outputs)
+      if (const auto found = graph.stated.find(output); found != graph.stated.end() && !is_output(graph, output))
+        fill_value_info(graph, found->second, *proto.add_value_info());
+  }
   return model;
 }
 
-void add_tensors(const LoweredGraph& lowered, onnx::ModelProto& model) {
-  for (const auto& [name, tensor] : lowered.graph.tensors) {
-    fill_initializer(lowered, name, tensor, *model.mutable_graph()->add_initializer());
+void add_tensors(const Graph& graph, onnx::ModelProto& model) {
+  for (const auto& [name, tensor] : graph.tensors) {
+    auto& proto = *model.mutable_graph()->add_initializer();
+    proto = tensor_to_proto(tensor, carried_type_of(graph, name));
+    proto.set_name(name);
   }
 }
 
@@ -123,21 +120,23 @@ void add_entry(onnx::TensorProto& proto, const std::string& key, const std::stri
 }
 
 // Writes the large tensors to `out` and their places into the model.
-void add_tensors_beside(const LoweredGraph& lowered, const std::string& location, onnx::ModelProto& model,
-                        std::ostream& out) {
+void add_tensors_beside(const Graph& graph, const std::string& location, onnx::ModelProto& model, std::ostream& out) {
   size_t end = 0;
-  for (const auto& [name, tensor] : lowered.graph.tensors) {
+  for (const auto& [name, tensor] : graph.tensors) {
     auto& proto = *model.mutable_graph()->add_initializer();
-    if (tensor.nbytes() < kExternalFrom) {
-      fill_initializer(lowered, name, tensor, proto);
+    const int32_t carried = carried_type_of(graph, name);
+    if (tensor.nbytes() < kExternalFrom || carried != 0) {
+      proto = tensor_to_proto(tensor, carried);
+      proto.set_name(name);
       continue;
     }
     const size_t offset = (end + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
     out << std::string(offset - end, '\0');
-    const at::Tensor dense = stored_bytes(lowered, name, tensor);
+    const at::Tensor dense = tensor.detach().cpu().contiguous();
     out.write(static_cast<const char*>(dense.data_ptr()), static_cast<std::streamsize>(dense.nbytes()));
     end = offset + dense.nbytes();
-    proto = header_of(lowered, name, tensor);
+    proto = tensor_header_to_proto(tensor);
+    proto.set_name(name);
     proto.set_data_location(onnx::TensorProto::EXTERNAL);
     add_entry(proto, "location", location);
     add_entry(proto, "offset", std::to_string(offset));
@@ -153,9 +152,9 @@ WriteReport write_onnx(const Graph& graph, const std::filesystem::path& path, co
   if (options.external_data || tensor_bytes(lowered.graph) > kLargestModel) {
     const std::string location = path.filename().string() + ".data";
     write_file_atomically(path.parent_path() / location,
-                          [&](std::ostream& out) { add_tensors_beside(lowered, location, model, out); });
+                          [&](std::ostream& out) { add_tensors_beside(lowered.graph, location, model, out); });
   } else {
-    add_tensors(lowered, model);
+    add_tensors(lowered.graph, model);
   }
   write_file_atomically(path, [&](std::ostream& out) {
     errno = 0;
@@ -173,7 +172,7 @@ std::string to_onnx_bytes(const Graph& graph, const WriteOptions& options, Write
   const LoweredGraph lowered = lower(graph, options.opset);
   if (report != nullptr) *report = {.opset = lowered.opset, .raised_by = lowered.raised_by};
   onnx::ModelProto model = model_without_tensors(lowered);
-  add_tensors(lowered, model);
+  add_tensors(lowered.graph, model);
   std::string bytes;
   if (!model.SerializeToString(&bytes)) throw Error(ErrorKind::unsupported, graph.name, "is too large for one message");
   return bytes;
