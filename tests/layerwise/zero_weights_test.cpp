@@ -3,6 +3,7 @@
 #include "pare/layerwise/zero_weights.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -124,6 +124,10 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   before.cost = cost_of(graph);
   if (measure.by_distance()) pruner.result().notes.push_back(measure.note());
   if (measure.labelled() != nullptr) check_chance(before, *measure.labelled(), options, pruner.result().notes);
+  if (given.compensate == "auto" && !options.has_data() && !options.empty && !options.plan)
+    pruner.result().notes.emplace_back(
+        "without data the kept channels take over by their weights alone; `compensate` synthetic makes images from the "
+        "network first: slower, and real networks lose far less");
   const auto method_start = Clock::now();
   Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {
