@@ -51,7 +51,9 @@ at::Tensor cheapest_tiles(const at::Tensor& losses, const at::Tensor& gone, int6
 
 at::Tensor over_tile_rows(const at::Tensor& losses, const ZeroCells& cells) {
   if (cells.rows == 1) return losses;
-  return losses.narrow(0, 0, cells.row_tiles * cells.rows).reshape({cells.row_tiles, cells.rows, -1}).sum(1);
+  return losses.narrow(0, 0, cells.row_tiles * cells.rows)
+      .reshape({cells.row_tiles, cells.rows, losses.size(1)})
+      .sum(1);
 }
 
 at::Tensor mask_of_tiles(const ZeroCells& cells, const at::Tensor& gone, int64_t outputs, int64_t columns) {

@@ -20,6 +20,7 @@ at::Tensor cell_losses(const at::Tensor& weight, const at::Tensor& P, const at::
     const at::Tensor own = columns.squeeze(1);
     return weight.index_select(1, own).square() / P.diagonal().index_select(0, own);
   }
+  if (columns.size(0) == 0) return at::zeros({weight.size(0), 0}, at::kDouble);
   const at::Tensor blocks = P.index({columns.unsqueeze(2), columns.unsqueeze(1)});  // [cells, width, width]
   const at::Tensor factors = at::linalg_cholesky(blocks);
   const at::Tensor w = weight.index_select(1, columns.flatten()).reshape({weight.size(0), columns.size(0), -1});

@@ -46,7 +46,13 @@ double squared_error(const ValueHistogram& histogram, const ValueRange& range, i
 }
 
 // P: the values inside, those outside counted at the ends. Q: P's inside values with the bins of each level alike.
-double divergence_on_grid(const ValueHistogram& histogram, const ValueRange& range, int64_t levels) {
+// Zeros, of which a Relu leaves many, count as their neighbours do: every grid has a zero, and a spike is like nothing.
+double divergence_on_grid(const ValueHistogram& given, const ValueRange& range, int64_t levels) {
+  ValueHistogram histogram = given;
+  const int64_t last = given.counts.numel() - 1;
+  const auto zero = std::clamp<int64_t>(static_cast<int64_t>(-given.seen.low / given.bin()), 0, last);
+  histogram.counts = given.counts.clone();
+  histogram.counts[zero] = given.counts[zero < last ? zero + 1 : zero - 1];
   const at::Tensor x = histogram.centres(), inside = x.ge(range.low).logical_and(x.le(range.high));
   const at::Tensor own = inside.nonzero().squeeze(1);
   if (own.numel() == 0) return std::numeric_limits<double>::infinity();

@@ -14,9 +14,10 @@ namespace pare {
 
 namespace {
 
-constexpr double kDamping = 1e-2;         // of the second moments, times the mean of their diagonal
-constexpr double kOwnRidge = 0.1;         // smallest ρ with which a layer is moved towards what it gave
-constexpr double kLargestBias = 1 << 30;  // of int32, with room for what compensation adds
+constexpr double kDamping = 1e-2;            // of the second moments, times the mean of their diagonal
+constexpr int64_t kKept = int64_t{3} << 29;  // bytes between layers: what is not kept is computed again for every layer
+constexpr double kOwnRidge = 0.1;            // smallest ρ with which a layer is moved towards what it gave
+constexpr double kLargestBias = 1 << 30;     // of int32, with room for what compensation adds
 
 // Products of a row with a matrix, a 1×1 convolution among them.
 bool is_matrix(const LinearLayer& layer, const at::Tensor& weight) {
@@ -146,6 +147,7 @@ RoundedNetwork round_layers(const Graph& original, const QuantizedActivations& q
     };
   ChangeOptions change;
   change.read.seed = options.seed;
+  change.side_by_side.memory = kKept;
   change.reads = options.compensate != RoundingRepair::none;
   ChangedLayers changed = change_layers(original, quantized.graph, methods, samples, change, observer);
   result.graph = std::move(changed.graph);

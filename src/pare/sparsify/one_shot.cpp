@@ -57,6 +57,7 @@ class OneShotRun {
   OneShotRun(const Graph& graph, const Samples& samples, const OneShotOptions& options, Observer& observer)
       : graph_(with_offset_places(graph)), samples_(samples), options_(options), observer_(observer) {
     change_.read.seed = options.seed;
+    change_.side_by_side.memory = int64_t{3} << 29;  // what is not kept is computed again for every layer
     change_.bias = options.solve;
     change_.others = options.solve ? options.others : 0;
     if (!options.mask.pattern.empty()) pattern_ = parse_pattern(options.mask.pattern);
