@@ -113,7 +113,7 @@ TEST(Functions, AnOutputMayBeAnInput) {
   EXPECT_TRUE(at::allclose(result(model, kX, kZ), kX + kZ.abs()));
 }
 
-std::string refusal(const onnx::ModelProto& model) {
+std::string refused_with(const onnx::ModelProto& model) {
   try {
     read(model);
   } catch (const Error& error) {
@@ -127,7 +127,7 @@ TEST(Functions, ThatCallThemselvesOrUnfoldWithoutEndAreRefused) {
   auto& round = add_function(model, "round", {"a"}, {"b"});
   *round.add_node() = call("round", {"a"}, {"b"});
   *model.mutable_graph()->add_node() = call("round", {"x"}, {"y"});
-  EXPECT_NE(refusal(model).find("calls itself"), std::string::npos) << refusal(model);
+  EXPECT_NE(refused_with(model).find("calls itself"), std::string::npos) << refused_with(model);
 
   auto bomb = model_with_functions();
   for (int level = 0; level < 40; ++level) {
@@ -137,7 +137,7 @@ TEST(Functions, ThatCallThemselvesOrUnfoldWithoutEndAreRefused) {
     *twice.add_node() = call(next, {"b"}, {"c"});
   }
   *bomb.mutable_graph()->add_node() = call("f0", {"x"}, {"y"});
-  EXPECT_NE(refusal(bomb).find("unfold"), std::string::npos) << refusal(bomb);
+  EXPECT_NE(refused_with(bomb).find("unfold"), std::string::npos) << refused_with(bomb);
 }
 
 TEST(Functions, OfAnotherOpsetAreRefusedWhereItsFormsDiffer) {
@@ -145,7 +145,7 @@ TEST(Functions, OfAnotherOpsetAreRefusedWhereItsFormsDiffer) {
   auto& old = add_function(model, "old", {"a"}, {"b"}, 11);
   *old.add_node() = make_node("Softmax", {"a"}, {"b"});
   *model.mutable_graph()->add_node() = call("old", {"x"}, {"y"});
-  EXPECT_NE(refusal(model).find("Softmax of opset 11"), std::string::npos) << refusal(model);
+  EXPECT_NE(refused_with(model).find("Softmax of opset 11"), std::string::npos) << refused_with(model);
 }
 
 }  // namespace
