@@ -1,9 +1,7 @@
-// Steps of optimisers as operators (ai.onnx.preview.training): Adagrad, Momentum, Adam. Inputs: learning rate R, steps
-// so far T, then all parameters X, their gradients G, and one or two lists of what is remembered of each. Outputs: the
+// Steps of optimisers as operators (ai.onnx.preview.training): Adagrad, Momentum. Inputs: learning rate R, steps
+// so far T, then all parameters X, their gradients G, and what is remembered of each. Outputs: the
 // new X, and what is remembered now. G is regularised to g = norm_coefficient · X + G.
 #include <ATen/ATen.h>
-
-#include <cmath>
 
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
@@ -76,26 +74,6 @@ Tensors momentum(const EvalContext& context) {
   return result;
 }
 
-// V' = α V + (1 − α) g, H' = β H + (1 − β) g²;  X' = (1 − after) (X − R' V' / (√H' + ε)), R' = R √(1 − β^T) / (1 − α^T)
-Tensors adam(const EvalContext& context) {
-  const Step step = step_of(context, 4);
-  const double alpha = context.node.real("alpha", 0.9), beta = context.node.real("beta", 0.999);
-  const auto taken = static_cast<double>(step.taken);
-  const double rate =
-      step.taken > 0 ? step.rate * std::sqrt(1 - std::pow(beta, taken)) / (1 - std::pow(alpha, taken)) : step.rate;
-  Tensors result(3 * step.count);
-  for (size_t k = 0; k < step.count; ++k) {
-    const Tensor g = regularised(context, step, k);
-    const Tensor v = alpha * entry(context, step, 2, k) + (1 - alpha) * g;
-    const Tensor h = beta * entry(context, step, 3, k) + (1 - beta) * g.square();
-    const Tensor x = entry(context, step, 0, k) - rate * v / (h.sqrt() + context.node.real("epsilon", 1e-6));
-    result[k] = (1 - context.node.real("norm_coefficient_post", 0)) * x;
-    result[step.count + k] = v;
-    result[2 * step.count + k] = h;
-  }
-  return result;
-}
-
 // Every list but that of the gradients has an entry in the outputs.
 template <size_t lists>
 std::vector<TensorType> infer(const InferContext& context) {
@@ -122,7 +100,6 @@ constexpr OpDef op(std::string_view type, std::string_view attributes, EvaluateF
 constexpr OpDef kOps[] = {
     op<3>("ai.onnx.preview.training.Adagrad", "decay_factor epsilon norm_coefficient", adagrad),
     op<3>("ai.onnx.preview.training.Momentum", "alpha beta mode norm_coefficient", momentum),
-    op<4>("ai.onnx.preview.training.Adam", "alpha beta epsilon norm_coefficient norm_coefficient_post", adam),
 };
 
 }  // namespace optimizers
