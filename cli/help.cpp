@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kIndent = 2, kNames = 26;
 
-size_t columns(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
 // The words of a text in lines that begin with `indent` spaces, the first of them after what stands there already.
 std::string wrapped(const std::string& text, size_t indent, size_t width) {
   std::string lines;
