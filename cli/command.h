@@ -125,6 +125,7 @@ std::unique_ptr<Command> make_prune();
 std::unique_ptr<Command> make_fuse();
 std::unique_ptr<Command> make_distill();
 std::unique_ptr<Command> make_sparsify();
+std::unique_ptr<Command> make_quantize();
 std::unique_ptr<Command> make_tickets();
 std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_diff();

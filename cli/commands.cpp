@@ -20,8 +20,8 @@ std::vector<CommandFamily> command_families() {
   std::vector<CommandFamily> families;
   families.push_back(
       family("look at a model", make_inspect(), make_eval(), make_bench(), make_diff(), make_verify(), make_run()));
-  families.push_back(
-      family("make it smaller", make_compress(), make_prune(), make_sparsify(), make_distill(), make_fuse()));
+  families.push_back(family("make it smaller", make_compress(), make_prune(), make_sparsify(), make_quantize(),
+                            make_distill(), make_fuse()));
   families.push_back(family("see what it looks at", make_explain(), make_localize(), make_roar()));
   families.push_back(family("train and study", make_train(), make_tickets(), make_reproduce(), make_launch()));
   families.push_back(family("files and pages", make_convert(), make_data(), make_report(), make_completions()));

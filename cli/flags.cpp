@@ -55,8 +55,10 @@ std::string not_whole(const std::string& text) {
 }
 
 std::string not_finite(const std::string& text) {
-  return std::isfinite(std::strtod(text.c_str(), nullptr)) ? std::string()
-                                                           : fmt::format("expected a finite number, found {}", text);
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return fmt::format("expected a number, found {}", text);
+  return std::isfinite(value) ? std::string() : fmt::format("expected a finite number, found {}", text);
 }
 
 // What a text stands for: the word in capitals that its help begins with, else what that says it is.

@@ -85,7 +85,7 @@ void check_training_split(const DataChoice& data) {
 }
 
 TrainingInput load_for_training(Session& session, const std::string& path, ModelOptions& options,
-                                const DataChoice& data) {
+                                const DataChoice& data, bool unlabelled) {
   check_training_split(data);
   if (path.empty()) {
     DataChoice sample = data;
@@ -95,7 +95,7 @@ TrainingInput load_for_training(Session& session, const std::string& path, Model
     if (options.classes == 0) options.classes = static_cast<int64_t>(one.classes.size());
   }
   Model model = read_model(session, path, options);
-  Dataset images = data.load(model.graph);
+  Dataset images = data.load(model.graph, unlabelled);
   if (!path.empty() && data.has_pictures()) say_pictures(session, {path}, {model.graph}, data);
   return {std::move(model), std::move(images)};
 }

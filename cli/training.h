@@ -20,13 +20,13 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
 void check_training_split(const DataChoice& data);
 
 // The model at `path`, or, where that is empty, the architecture's initial values for the data's images and classes
-// unless the options say otherwise (they are filled in).
+// unless the options say otherwise (they are filled in). `unlabelled`: the data may have no labels.
 struct TrainingInput {
   Model model;
   Dataset data;  // the training split
 };
 TrainingInput load_for_training(Session& session, const std::string& path, ModelOptions& options,
-                                const DataChoice& data);
+                                const DataChoice& data, bool unlabelled = false);
 
 // train_with_feedback for methods that train in several stages.
 Trainer trainer_with_feedback(Session& session);

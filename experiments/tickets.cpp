@@ -128,7 +128,9 @@ std::vector<double> starts_of(const SparsifyOptions& options) {
   return options.s_init.empty() ? std::vector<double>{ContinuousOptions{}.s_init} : options.s_init;
 }
 
-void choose(TicketSearch& search) {
+}  // namespace
+
+void choose_tickets(TicketSearch& search) {
   for (size_t i = 0; i < search.tickets.size(); ++i) {
     const Ticket& ticket = search.tickets[i];
     if (!search.best || ticket.validation > search.tickets[*search.best].validation) search.best = i;
@@ -143,10 +145,8 @@ void choose(TicketSearch& search) {
   };
   if (std::none_of(search.tickets.begin(), search.tickets.end(), sparser))
     search.notes.push_back(
-        "the sparsest candidate matches: the search was cut, more rounds or a lower s_init may match too");
+        "the sparsest candidate matches: the search was cut, more `rounds` or a lower `s-init` may match too");
 }
-
-}  // namespace
 
 size_t ticket_items(const TicketOptions& options) { return 1 + starts_of(options.search).size(); }
 
@@ -174,7 +174,7 @@ TicketSearch search_tickets(const Graph& graph, const Dataset& data, const Ticke
       ticket.validation = search.validation_of(ticket.trained);
       result.tickets.push_back(std::move(ticket));
     }
-  choose(result);
+  choose_tickets(result);
   if (test == nullptr) return result;
   result.dense_tested = Search::metric_of(dense, *test);
   for (const auto& index : {result.sparsest_matching, result.best})

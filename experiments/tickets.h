@@ -56,6 +56,10 @@ struct TicketSearch {
 TicketSearch search_tickets(const Graph& graph, const Dataset& data, const TicketOptions& options,
                             const Trainer& trainer, const Dataset* test);
 
+// Names the sparsest ticket that matches and the best one, by what they have on the images held out; a note where the
+// search ended before tickets stopped to match.
+void choose_tickets(TicketSearch& search);
+
 // Does, of the trainings of such a search, those that it gets from a queue that several workers share: `ticket_items`
 // of them. Their runs are found by search_tickets.
 size_t ticket_items(const TicketOptions& options);

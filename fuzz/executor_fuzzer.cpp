@@ -34,9 +34,15 @@ using onnx::TensorProto;
 constexpr uint64_t kMemory = 32 << 20;
 
 // What attributes of these names hold; all others hold an integer.
-constexpr std::string_view kReals[] = {
-    "alpha", "beta", "gamma", "epsilon", "momentum",      "bias",  "lambd",
-    "low",   "high", "mean",  "scale",   "cubic_coeff_a", "ratio", "extrapolation_value"};
+constexpr std::string_view kReals[] = {"alpha",         "beta",
+                                       "gamma",         "epsilon",
+                                       "momentum",      "bias",
+                                       "lambd",         "low",
+                                       "high",          "mean",
+                                       "scale",         "cubic_coeff_a",
+                                       "ratio",         "extrapolation_value",
+                                       "clip",          "softcap",
+                                       "spatial_scale", "mask_filter_value"};
 constexpr std::string_view kLists[] = {"axes",      "perm",         "pads",           "strides",
                                        "dilations", "kernel_shape", "output_padding", "output_shape"};
 const std::map<std::string_view, std::vector<const char*>> kTexts = {
@@ -49,7 +55,9 @@ const std::map<std::string_view, std::vector<const char*>> kTexts = {
     {"nearest_mode", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}},
     {"keep_aspect_ratio_policy", {"stretch", "not_larger", "not_smaller"}},
     {"reduction", {"none", "add", "mul", "max", "min", "mean", "sum"}},
-    {"direction", {"LEFT", "RIGHT"}},
+    {"direction", {"LEFT", "RIGHT", "forward", "reverse", "bidirectional"}},
+    {"update_rule", {"linear", "gated", "delta", "gated_delta"}},
+    {"activation", {"none", "silu", "Relu", "Clip"}},
     {"approximate", {"none", "tanh"}},
     {"equation", {"ij,jk->ik", "...ij,...jk->...ik", "ii->i", "i->", "ij", "->", "i,j", "ij->ji", ",", "i...->..."}},
 };
@@ -64,9 +72,9 @@ class GraphMaker {
   explicit GraphMaker(FuzzedDataProvider& bytes) : bytes_(bytes) {}
 
   onnx::ModelProto make() {
-    model_.set_ir_version(10);
+    model_.set_ir_version(13);
     auto* opset = model_.add_opset_import();
-    opset->set_version(bytes_.ConsumeBool() ? 21 : bytes_.ConsumeIntegralInRange(1, 21));
+    opset->set_version(bytes_.ConsumeBool() ? 28 : bytes_.ConsumeIntegralInRange(1, 28));
     model_.mutable_graph()->set_name("g");
     base_ = extents();
     for (int i = bytes_.ConsumeIntegralInRange(0, 2); i >= 0; --i) add_input();
@@ -92,7 +100,7 @@ class GraphMaker {
                                                     : bytes_.ConsumeFloatingPointInRange(-4.0F, 4.0F);
   }
   int32_t type() {
-    constexpr int32_t types[] = {1, 7, 7, 6, 9, 10, 11, 16, 2, 3, 5};
+    constexpr int32_t types[] = {1, 7, 7, 6, 9, 10, 11, 16, 2, 3, 5, 4, 12, 21, 22};
     return bytes_.ConsumeIntegralInRange(0, 3) != 0 ? 1 : bytes_.PickValueInArray(types);
   }
   // Often those that other values have too, so that operands fit together.
@@ -148,6 +156,12 @@ class GraphMaker {
     int64_t count = 1;
     for (const int64_t dim : dims) count *= dim;
     for (const int64_t dim : dims) tensor.add_dims(dim);
+    if (tensor.data_type() > TensorProto::BFLOAT16) {  // of four bits, two to a byte
+      std::string packed = bytes_.ConsumeBytesAsString(static_cast<size_t>((count + 1) / 2));
+      packed.resize(static_cast<size_t>((count + 1) / 2));
+      tensor.set_raw_data(packed);
+      return;
+    }
     for (int64_t i = 0; i < count; ++i) {
       switch (tensor.data_type()) {
         case TensorProto::FLOAT: tensor.add_float_data(real()); break;
@@ -156,6 +170,7 @@ class GraphMaker {
         case TensorProto::FLOAT16:
         case TensorProto::BFLOAT16: tensor.add_int32_data(bytes_.ConsumeIntegral<uint16_t>()); break;
         case TensorProto::BOOL: tensor.add_int32_data(bytes_.ConsumeBool()); break;
+        case TensorProto::UINT32: tensor.add_uint64_data(bytes_.ConsumeIntegral<uint32_t>()); break;
         case TensorProto::INT32: tensor.add_int32_data(static_cast<int32_t>(integer())); break;
         default: tensor.add_int32_data(bytes_.ConsumeIntegralInRange(0, 100)); break;
       }
@@ -202,7 +217,9 @@ class GraphMaker {
     const pare::OpDef& op = *ops[bytes_.ConsumeIntegralInRange<size_t>(0, ops.size() - 1)];
     if (op.type.starts_with("pare.")) return;
     auto& node = *model_.mutable_graph()->add_node();
-    node.set_op_type(std::string(op.type));
+    const size_t dot = op.type.rfind('.');
+    node.set_op_type(std::string(op.type.substr(dot == op.type.npos ? 0 : dot + 1)));
+    if (dot != op.type.npos) node.set_domain(std::string(op.type.substr(0, dot)));
     const auto most = std::min(op.max_inputs, op.min_inputs + 2);
     const auto count = bytes_.ConsumeIntegralInRange<size_t>(op.min_inputs, most);
     for (size_t i = 0; i < count; ++i) {
@@ -218,7 +235,8 @@ class GraphMaker {
       if (bytes_.ConsumeBool()) add_attribute(node, rest.substr(0, end));
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
-    constexpr std::string_view several[] = {"Split", "TopK", "Dropout", "MaxPool", "BatchNormalization"};
+    constexpr std::string_view several[] = {"Split", "TopK",      "Dropout", "MaxPool",        "BatchNormalization",
+                                            "LSTM",  "Attention", "Unique",  "LinearAttention"};
     for (int i = listed(several, op.type) ? bytes_.ConsumeIntegralInRange(1, 3) : 1; i > 0; --i) {
       node.add_output(name());
       values_.push_back(node.output(node.output_size() - 1));

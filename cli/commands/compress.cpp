@@ -119,12 +119,27 @@ class Compress : public Command {
                   i == 0 ? "" : fmt::format("± {:.4f}", point.interval)});
     }
     session.print("{}\n{} of {} held-out samples; {}\n", points.text(), result.metric, result.held_out, result.runtime);
+    print_steps(session, result);
     if (result.after.metrics.empty()) return;
     Table proof({"measured on " + job_.data.data, "before", "after"});
     for (size_t i = 0; i < result.before.metrics.size(); ++i)
       proof.add({result.before.metrics[i].first, fmt::format("{:.4f}", result.before.metrics[i].second),
                  fmt::format("{:.4f}", result.after.metrics[i].second)});
     session.print("{}", proof.text());
+  }
+
+  static void print_steps(Session& session, const CompressResult& result) {
+    if (result.steps.empty()) return;
+    std::vector<std::string> heading = {"", "bytes", "ms"};
+    for (const auto& [name, value] : result.steps[0].measured.metrics) heading.push_back(name);
+    Table steps(heading);
+    for (const auto& step : result.steps) {
+      std::vector<std::string> row = {step.name, with_commas(step.measured.cost.bytes),
+                                      fmt::format("{:.2f}", 1000 * step.latency)};
+      for (const auto& [name, value] : step.measured.metrics) row.push_back(fmt::format("{:.4f}", value));
+      steps.add(row);
+    }
+    session.print("{}\n", steps.text());
   }
 
   static LinePlot plot(const CompressResult& result) {
@@ -168,6 +183,10 @@ class Compress : public Command {
                                {"notes", with_flags(result.notes)},
                                {"seconds", {{"total", result.seconds}}}};
     if (result.reached) document["after"] = measured(output_, result.after);
+    for (const auto& step : result.steps) {
+      document["steps"].push_back(measured(step.name, step.measured));
+      document["steps"].back()["latency"] = step.latency;
+    }
     return document;
   }
 

@@ -206,10 +206,8 @@ class Inspect : public Command {
            other_reason ? fmt::format("{}{}order: {}", group.reason, group.reason.empty() ? "" : "; ", order.reason)
                         : group.reason});
     }
-    if (map.groups.empty() && !map.shapes.unknown.empty())
-      session.print("\nno channel groups: shapes are not known; say the inputs' by --input-shape NAME=1x3xHxW\n");
-    else if (map.groups.empty())
-      session.print("\nno channel groups: no layer makes channels\n");
+    if (map.groups.empty())
+      session.print("\nno channel groups: {}\n", why_no_channels(graph, map));
     else
       session.print("\n{}", table.text());
   }

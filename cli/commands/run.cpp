@@ -73,7 +73,8 @@ class Run : public Command {
       nlohmann::json entry = {{"output", name}, {"type", type}};
       std::string file;
       if (!output_.empty()) {
-        write_npy(files[i], outputs[i].contiguous());
+        const bool in_npy = outputs[i].scalar_type() != at::kBFloat16;  // NumPy has no such type
+        write_npy(files[i], (in_npy ? outputs[i] : outputs[i].to(at::kFloat)).contiguous());
         entry["file"] = file = files[i].string();
       }
       table.add({name, type, fmt::format("{:.6g}", x.min().item<double>()),
@@ -160,8 +161,8 @@ class Run : public Command {
   at::Tensor read_input(const Session& session, const std::string& path, const Graph& graph,
                         const ValueInfo& info) const {
     const std::string extension = fs::path(path).extension();
-    if (extension == ".npy") return read_npy(path).contiguous().to(info.dtype);
-    if (extension == ".pb") return read_tensor_pb(path);
+    if (extension == ".npy") return as_declared(info, read_npy(path).contiguous(), path);
+    if (extension == ".pb") return as_declared(info, read_tensor_pb(path), path);
     if (!is_picture_name(path)) throw Error(ErrorKind::usage, path, "expected .npy, .pb, .png or .jpg");
     const at::Tensor picture = read_image(path);
     const PictureInput input =

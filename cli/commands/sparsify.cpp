@@ -7,11 +7,13 @@
 #include "pare/analysis/cost.h"
 #include "pare/core/file.h"
 #include "pare/error.h"
+#include "pare/samples/samples.h"
 #include "pare/workflow/data_options.h"
 #include "pare/workflow/evaluate.h"
 #include "pare/workflow/model.h"
 #include "pare/workflow/sparsify.h"
 #include "training.h"
+#include "watch.h"
 
 namespace pare::cli {
 
@@ -20,7 +22,9 @@ namespace {
 class Sparsify : public Command {
  public:
   std::string_view name() const override { return "sparsify"; }
-  std::string_view summary() const override { return "Find a sparse network: masks over weights, by training"; }
+  std::string_view summary() const override {
+    return "Find a sparse network: masks over weights, by training or from a few unlabelled images";
+  }
   std::vector<Example> examples() const override {
     return {{"zeros in a trained model",
              "pare sparsify model.onnx --data cifar10 --method magnitude --sparsity 0.8 --finetune 3 -o sparse.onnx"},
@@ -40,8 +44,8 @@ class Sparsify : public Command {
     drift_.describe(options);
     written_.describe(options);
     options.only({"rewind"}, {without("method", {"cs"})});  // only tickets begin with early weights
-    // Magnitude pruning of a trained model trains nothing but its fine-tuning, which has its own rate.
-    const OptionScope trains = {without("method", {"magnitude"}), without("model")};
+    // These train nothing of a trained model but its fine-tuning, which has its own rate.
+    const OptionScope trains = {without("method", {"magnitude", "wanda", "obs"}), without("model")};
     options.only({"epochs", "lr"}, trains);
     TrainingOptions training;
     for (const auto& name : described_names([&](OptionVisitor& visitor) { training.describe(visitor); }))
@@ -57,11 +61,15 @@ class Sparsify : public Command {
     if (!masks_.empty()) check_writable(masks_, session.common.force);
     sparsify_.training.train.seed = static_cast<uint64_t>(session.common.seed);
     sparsify_.check(!model_.empty());
-    const auto [model, data] = load_for_training(session, model_, model_options_, data_);
+    const bool one_shot = is_one_shot(sparsify_.method);
+    const auto [model, data] =
+        load_for_training(session, model_, model_options_, data_, one_shot && sparsify_.finetune == 0);
+    labelled_ = !data.unlabelled;
     drift_.check(model.graph, data_);
     const auto method_start = std::chrono::steady_clock::now();
     const SparsifyResult result =
-        sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
+        one_shot ? in_one_shot(session, model.graph, data)
+                 : sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
     const std::chrono::duration<double> method_seconds = std::chrono::steady_clock::now() - method_start;
     for (const auto& note : result.notes) session.say("note: {}\n", note);
     write_model(session, result.graph, output_, {model_}, written_.save(session.common.force));
@@ -76,10 +84,15 @@ class Sparsify : public Command {
   }
 
  private:
+  SparsifyResult in_one_shot(Session& session, const Graph& graph, const Dataset& data) const {
+    Watch watch(session, "sparsifying");
+    return sparsify(graph, {samples_of(data, graph), data}, sparsify_, trainer_with_feedback(session), watch);
+  }
+
   nlohmann::json report(Session& session, const Graph& before, const SparsifyResult& result) const {
     std::vector<Graph> graphs = {before};
     for (const auto& round : result.rounds) graphs.push_back(round.graph);
-    const auto metrics = test_metrics(data_, graphs);
+    const auto metrics = labelled_ ? test_metrics(data_, graphs) : std::vector<MetricList>{};
     std::vector<std::string> heading = {"network", "sparsity", "of all parameters", "epochs"};
     if (!metrics.empty())
       for (const auto& [name, value] : metrics[0]) heading.push_back(name);
@@ -127,6 +140,7 @@ class Sparsify : public Command {
   DataChoice data_{.split = "train"};
   std::string output_;
   std::string masks_;
+  bool labelled_ = true;
   SparsifyOptions sparsify_;
   DriftMetric drift_;
   OutputOptions written_;

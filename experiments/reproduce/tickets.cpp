@@ -208,17 +208,18 @@ std::vector<Sweep> sweeps(const Reproduction& table, const TicketSubject& subjec
                           bool has_batch_norm, bool with_gates) {
   const bool toy = table.options().scale == "toy";
   const auto list = [toy](std::vector<double> values) { return toy ? std::vector<double>{values.front()} : values; };
-  std::vector<Sweep> all = {
-      {"magnitude, one shot", published.magnitude,
-       each_sparsity("magnitude", list({0.95, 0.96, 0.97, 0.98, 0.985, 0.99}))},
-      {"gradual magnitude", published.gmp, each_sparsity("gmp", list({0.97, 0.98, 0.985, 0.99, 0.9925, 0.995}))},
-      {"continuous sparsification", published.cs, each(list({-0.2, -0.3, -0.4, -0.5}), continuous, subject.mask_rate)}};
+  std::vector<Sweep> all = {{"magnitude, one shot", published.magnitude,
+                             each_sparsity("magnitude", list({0.85, 0.9, 0.93, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99}))},
+                            {"gradual magnitude", published.gmp,
+                             each_sparsity("gmp", list({0.93, 0.95, 0.97, 0.98, 0.985, 0.99, 0.9925, 0.995}))},
+                            {"continuous sparsification", published.cs,
+                             each(list({-0.1, -0.2, -0.3, -0.4, -0.5}), continuous, subject.mask_rate)}};
   if (has_batch_norm)
     all.push_back({"slimming, channels removed", kNoFigure, each_sparsity("slimming", list({0.3, 0.5, 0.7, 0.8}))});
   if (!with_gates) return all;
   all.push_back({"L0, gates by SGD", published.l0, each(list({1e-5}), gates, 1.0, false)});
   all.push_back({"L0, gates by Adam, lambda swept", kNoFigure,
-                 each(list({1e-5, 2e-5, 4e-5}), gates, subject.mask_rate / 40, true)});
+                 each(list({3e-6, 6e-6, 1e-5, 2e-5, 4e-5}), gates, subject.mask_rate / 40, true)});
   return all;
 }
 
@@ -227,6 +228,7 @@ TicketSubject perceptron(const Reproduction& table) {
   subject.plan.limit = table.at_scale<int64_t>(5'120, 20'480, 60'000);
   subject.plan.training.train.epochs = table.at_scale<int64_t>(4, 10, 20);
   subject.plan.training.train.optimizer.lr = 0.05;
+  subject.seeds = table.at_scale<uint64_t>(1, 5, 5);
   subject.finetune = table.at_scale<int64_t>(1, 4, 8);
   return subject;
 }

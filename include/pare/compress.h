@@ -48,6 +48,7 @@ struct CompressOptions {
   bool no_mirror = false;
   double minutes = 0;  // of repair by distillation from the original at the end
   bool plan = false;   // only the first plan: nothing is solved
+  bool int8 = false;   // then weights and activations become 8-bit integers (pare/quantize.h)
   uint64_t seed = 0;
   std::filesystem::path memory;  // directory that keeps what was learned, so that the same call goes on; empty: none
 
@@ -69,6 +70,13 @@ struct CompressPoint {
   double speed_up() const { return latency > 0 ? base_latency / latency : 1; }
 };
 
+// What became of the model on the way: the original, pruned, as integers.
+struct CompressStep {
+  std::string name;
+  Measured measured;
+  double latency = 0;  // seconds of a batch, median, in the same turns as the others
+};
+
 struct CompressResult {
   Graph graph;  // the original where nothing reached the goal
   bool reached = true;
@@ -79,7 +87,8 @@ struct CompressResult {
   std::vector<CompressPoint> points;  // the original first, then from the largest on
   size_t chosen = 0;                  // among them
   std::vector<PrunedGroup> groups;
-  Measured before;  // on data that is neither learned from nor searched on, where there is such
+  std::vector<CompressStep> steps;  // int8: each for itself
+  Measured before;                  // on data that is neither learned from nor searched on, where there is such
   Measured after;
   std::vector<std::string> notes;
   double seconds = 0;

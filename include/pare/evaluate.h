@@ -1,4 +1,4 @@
-// Accuracy of models on labelled samples.
+// Accuracy of models on labelled samples, and the page of what runs have found.
 //
 //   double top1 = pare::evaluate(model, samples).metric("top1");
 #pragma once
@@ -82,5 +82,14 @@ Evaluation evaluate(const Graph& model, const Samples& samples, const EvaluateOp
 // Of a stream, in memory for a few pieces; multi-label metrics need all scores.
 Evaluation evaluate(const std::vector<Graph>& models, const SampleStream& samples, const EvaluateOptions& options = {},
                     Observer& observer = unobserved());
+
+struct ReportOptions {
+  std::string title = "pare report";
+};
+
+// What runs have found, as one HTML page that needs nothing beside it: tables, curves, heat maps. `runs` are run
+// directories, directories of them, or records; a record that cannot be read is left out, with a note.
+std::string report(const std::vector<std::string>& runs, const ReportOptions& options = {},
+                   Observer& observer = unobserved());
 
 }  // namespace pare

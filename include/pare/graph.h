@@ -1,7 +1,7 @@
 // The graph: a list of ONNX operators in topological order over named values, with the tensors that it carries.
 //
 // A Graph is a value. Copies share tensor storage, so nothing may write into a tensor of a graph in place; a pass takes
-// `const Graph&` and returns a new one. Every operator stands in one canonical form, that of ONNX opset 21, whatever
+// `const Graph&` and returns a new one. Every operator stands in one canonical form, that of ONNX opset 28, whatever
 // opset the file had (io/onnx raises on reading and lowers on writing).
 #pragma once
 
@@ -36,7 +36,8 @@ struct Node {
   std::vector<std::string> inputs;   // an empty name is an absent optional input
   std::vector<std::string> outputs;  // an empty name is an output nobody wants
   std::map<std::string, Attribute> attributes;
-  std::vector<std::string> captures;  // values of this graph that the node's subgraphs read
+  std::vector<std::string> captures;            // values of this graph that the node's subgraphs read
+  std::map<std::string, std::string> metadata;  // what exporters note of it: kept
 
   bool has(const std::string& attribute) const { return attributes.contains(attribute); }
   bool has_input(size_t index) const { return index < inputs.size() && !inputs[index].empty(); }
@@ -73,8 +74,12 @@ struct Graph {
   TensorMap tensors;                            // initialisers: parameters and constants
   std::map<std::string, std::string> metadata;  // ONNX metadata_props
   std::map<std::string, int64_t> domains;       // opsets of domains other than ONNX's own
-  std::vector<std::string> functions;           // called inside subgraphs: serialised FunctionProtos
   int64_t source_opset = 0;                     // of the file it came from; 0 when built here
+  // Element types that ATen has none for (uint16, uint32, uint64, int4…), by ONNX's number: of inputs, outputs and
+  // tensors that a wider integer type carries here.
+  std::map<std::string, int32_t> carried;
+  // What the file says of values that pare cannot type itself: those made by operators it does not know, by subgraphs.
+  std::map<std::string, ValueInfo> stated;
 
   bool is_constant(const std::string& value) const { return tensors.contains(value); }
   const at::Tensor& tensor(const std::string& value) const;  // Error{format} when there is none

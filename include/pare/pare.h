@@ -17,7 +17,7 @@
 #include "pare/observer.h"
 #include "pare/options.h"
 #include "pare/prune.h"
-#include "pare/report.h"
+#include "pare/quantize.h"
 #include "pare/run.h"
 #include "pare/samples.h"
 #include "pare/sparsify.h"

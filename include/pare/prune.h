@@ -28,10 +28,10 @@ struct NamesOf<PruneScope> {
 };
 
 // What images are made of where a method needs some and there is no data.
-enum class MadeImages { distilled, pink, smooth, white };
+enum class MadeImages { distilled, leaves, pink, smooth, white };
 template <>
 struct NamesOf<MadeImages> {
-  static constexpr std::string_view names[] = {"distilled", "pink", "smooth", "white"};
+  static constexpr std::string_view names[] = {"distilled", "leaves", "pink", "smooth", "white"};
 };
 
 // Of neuron merging, of non-negative least squares, and of non-negative factorisation.
@@ -73,9 +73,9 @@ struct PruneOptions {
   bool unchecked = false;  // else a group that is worse off for its compensation is only cut, by samples held out
   double ridge = 0;        // of solved layers; 0: chosen on samples that are not solved on
   MadeImages images = MadeImages::distilled;
-  int64_t samples = 0;  // that methods learn from; 0: 256 of those given, 64 made ones
-  int64_t distill_steps = 150;
-  bool no_mirror = false;  // colour images are used mirrored as well unless this is set
+  int64_t samples = 0;        // that methods learn from; 0: 256 of those given, 128 made ones
+  int64_t distill_steps = 0;  // that make an image; 0: as many as it needs
+  bool no_mirror = false;     // colour images are used mirrored as well unless this is set
 
   double minutes = 0;  // of repair by distillation from the original after the layers are solved, without labels
   bool plan = false;   // only select: the result has the groups and its size, and the network as it was

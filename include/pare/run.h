@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +16,8 @@
 
 namespace pare {
 
-struct OpDef;  // what is known of an operator: private
+struct OpDef;      // what is known of an operator: private
+class NodeBodies;  // the subgraphs of a node: private
 
 struct RunOptions {
   bool training = false;                  // batch statistics in BatchNormalization, Dropout on
@@ -54,16 +56,21 @@ class Program {
     const Node* node;
     std::vector<int> inputs;  // value numbers, −1 = absent
     std::vector<int> outputs;
-    std::vector<bool> last;  // is this the last read of input i?
+    std::vector<bool> last;     // is this the last read of input i?
+    std::vector<int> captured;  // what its subgraphs read besides
+    std::shared_ptr<NodeBodies> bodies;
   };
 
   int number(const std::string& value);
-  std::vector<at::Tensor> run_step(const Step& step, std::vector<at::Tensor>& values, const RunOptions& options) const;
+  int read(const std::string& value);  // numbered, and set before a run where it is a constant
+  std::vector<at::Tensor> run_step(const Step& step, std::vector<at::Tensor>& values, std::vector<int32_t>& carried,
+                                   const RunOptions& options) const;
 
   Graph graph_;
   std::map<std::string, int, std::less<>> numbers_;
   std::vector<std::pair<int, std::string>> constants_;
   std::vector<Step> steps_;
+  bool carries_ = false;  // types that ATen lacks
 };
 
 // A model run as its file declares it: computed in single precision where that is half, and given back in its types.
@@ -72,7 +79,8 @@ std::vector<at::Tensor> run(const Graph& model, std::span<const at::Tensor> inpu
 // One run of a graph: for tests and one-off calls. A loop builds a Program once.
 RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const RunOptions& options = {});
 
-// Standard normal inputs (integers: rows of the tables that they index, else 0 to 9), open extents bound to `batch`.
+// Standard normal inputs (integers: rows of the tables that they index, else 0 to 9). An open first extent is `batch`,
+// other open ones are those at which the graph is analysed (`input_shape` of load() names others).
 std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed);
 
 }  // namespace pare

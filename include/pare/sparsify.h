@@ -1,5 +1,6 @@
-// Unstructured sparsification from end to end: one round or several, each a training, then fine-tuning with the mask
-// fixed. With a matching every stage after the dense training learns from the dense network.
+// Sparsification from end to end: one round or several, each a training, then fine-tuning with the mask fixed. With a
+// matching every stage after the dense training learns from the dense network. The methods wanda and obs train nothing
+// and need no labels: a few hundred samples of a trained network are enough.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@
 
 namespace pare {
 
-// How much of each tensor goes: as the scores say over all of them, the same part of each, or by its extents
-// (Erdős–Rényi kernel).
-enum class MaskDistribution { global, uniform, erk };
+// How much of each tensor goes: as the scores say over all of them, the same part of each, by its extents (Erdős–Rényi
+// kernel), or less where scores have more outliers (OWL; wanda and obs); automatic: erk for wanda and obs, else global.
+enum class MaskDistribution { automatic, global, uniform, erk, owl };
 template <>
 struct NamesOf<MaskDistribution> {
-  static constexpr std::string_view names[] = {"global", "uniform", "erk"};
+  static constexpr std::string_view names[] = {"auto", "global", "uniform", "erk", "owl"};
 };
 
 // What trains the gates of l0: Adam, or what trains the weights.
@@ -45,8 +46,9 @@ struct MaskOptions {
   std::vector<std::string> include;  // globs of tensor names; empty: all
   std::vector<std::string> exclude;
   bool with_last = false;  // the last linear layer too
-  MaskDistribution distribution = MaskDistribution::global;
+  MaskDistribution distribution = MaskDistribution::automatic;
   std::string pattern;       // "2:4": at most 2 of every 4 neighbouring inputs are kept; empty: any
+  std::string block;         // wanda, obs: "1x4", weights of 1 output and 4 neighbouring inputs go together
   bool allow_empty = false;  // let a layer lose its last weight
   InputAxes axes;            // where the pattern goes along; axis 1 of tensors that it does not name
 
@@ -92,6 +94,8 @@ struct SparsifyOptions {
   double gmp_begin = 0.1;
   double gmp_end = 0.75;
   int64_t gmp_every = 20;
+  int64_t samples = 0;     // wanda, obs: that are learned from; 0: 256
+  bool no_mirror = false;  // obs: colour images are used mirrored as well unless this is set
   MaskOptions mask;
   DistillationOptions distill = {.alpha = 0};  // from the dense network
   TrainingOptions training;
@@ -131,6 +135,7 @@ struct SparsifyResult {
 
 std::vector<std::string> sparsifiers();  // the methods, by name
 
+// Labels are needed by what trains: every method but wanda and obs, and fine-tuning.
 SparsifyResult sparsify(const Graph& graph, const Samples& samples, const SparsifyOptions& options,
                         Observer& observer = unobserved());
 

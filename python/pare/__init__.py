@@ -41,8 +41,10 @@ __all__ = [
     "inspect",
     "load",
     "prune",
+    "quantize",
     "report",
     "run",
+    "scan_quantization",
     "set_threads",
     "sparsify",
     "train",
@@ -147,6 +149,9 @@ def compress(
     found = _pare.compress(model, samples, seed, os.fspath(memory), options, progress)
     found["groups"] = [results.PrunedGroup(**group) for group in found["groups"]]
     found["points"] = [results.CompressPoint(**point) for point in found["points"]]
+    for step in found["steps"]:
+        step["measured"] = results.Measured(**step["measured"])
+    found["steps"] = [results.CompressStep(**step) for step in found["steps"]]
     return results.Compressed(**found)
 
 
@@ -227,8 +232,40 @@ def sparsify(
     progress: Progress | None = None,
     **options: Any,
 ) -> results.Sparsified:
-    """Zeros in the weights, found by training. `trained`: the model's weights are those of a trained network."""
+    """Zeros in the weights, found by training, or from samples without labels (`method` wanda or obs, which learn
+    from 256 of them unless `samples_used` says otherwise). `trained`: the weights are those of a trained network."""
+    if "samples_used" in options:
+        options["samples"] = options.pop("samples_used")
     return results.Sparsified(**_pare.sparsify(model, samples, trained, os.fspath(runs), seed, options, progress))
+
+
+def quantize(
+    model: Graph, samples: Any = None, *, seed: int = 0, progress: Progress | None = None, **options: Any
+) -> results.Quantized:
+    """Weights and activations as 8-bit integers (or weights as 4-bit ones), in ONNX's QDQ form.
+
+    `samples` say how far activations range and let what rounding loses be made up for; they need no labels, with labels
+    the model is measured on them before and after. Without samples images are made from the network itself.
+    """
+    return _quantized(model, samples, seed, False, options, progress)
+
+
+def scan_quantization(
+    model: Graph, samples: Any = None, *, seed: int = 0, progress: Progress | None = None, **options: Any
+) -> list[results.QuantizedLayer]:
+    """What each layer costs the network's answer when it alone is quantised, dearest first; options of `quantize`."""
+    return _quantized(model, samples, seed, True, options, progress).layers
+
+
+def _quantized(
+    model: Graph, samples: Any, seed: int, scan: bool, options: dict, progress: Progress | None
+) -> results.Quantized:
+    if "samples_used" in options:
+        options["samples"] = options.pop("samples_used")
+    found = _pare.quantize(model, samples, seed, scan, options, progress)
+    found["layers"] = [results.QuantizedLayer(**layer) for layer in found["layers"]]
+    found["before"], found["after"] = results.Measured(**found["before"]), results.Measured(**found["after"])
+    return results.Quantized(**found)
 
 
 def report(
@@ -240,8 +277,8 @@ def report(
 
 def _options(name: str) -> list[tuple]:
     """What the library describes, under names that Python allows: lambda_ is the option `lambda`, and `samples` of
-    prune and compress, which are samples themselves here, is samples_used."""
-    renamed = {"samples": "samples_used"} if name in ("prune", "compress") else {}
+    methods that take samples themselves here is samples_used."""
+    renamed = {"samples": "samples_used"} if name in ("prune", "compress", "sparsify", "quantize") else {}
     return [
         (f"{one[0]}_" if _keywords.iskeyword(one[0]) else renamed.get(one[0], one[0]), *one[1:])
         for one in _pare.options_of(name)
@@ -277,5 +314,5 @@ def _document(function: Callable) -> None:
     function.__doc__ = "\n".join(lines)
 
 
-for _function in (load, build, evaluate, explain, verify, compress, prune, fuse, train, distill, sparsify):
+for _function in (load, build, evaluate, explain, verify, compress, prune, fuse, train, distill, sparsify, quantize):
     _document(_function)

@@ -131,6 +131,28 @@ class Measured:
 
 
 @dataclass
+class QuantizedLayer:
+    name: str
+    op: str
+    weights: int  # how many
+    bits: int  # of each; 32: left in float
+    reason: str  # why it was left
+    error: float  # squared, of its weights, relative to their squares
+    divergence: float  # of the network's answer when it alone is quantised, where that was asked for
+
+
+@dataclass
+class Quantized:
+    graph: Graph
+    layers: list[QuantizedLayer]
+    ranges: dict[str, tuple[float, float]]  # of activations, by the name of the value
+    before: Measured
+    after: Measured
+    notes: list[str]
+    seconds: float
+
+
+@dataclass
 class Pruned:
     graph: Graph
     groups: list[PrunedGroup]
@@ -156,6 +178,13 @@ class CompressPoint:
 
 
 @dataclass
+class CompressStep:
+    name: str  # original, pruned, int8
+    measured: Measured
+    latency: float  # seconds of a batch, in the same turns as the others
+
+
+@dataclass
 class Compressed:
     graph: Graph  # the original where nothing reached the goal
     reached: bool
@@ -165,6 +194,7 @@ class Compressed:
     runtime: str
     points: list[CompressPoint]  # the original first
     chosen: int  # among them
+    steps: list[CompressStep]  # with int8: each for itself
     groups: list[PrunedGroup]
     notes: list[str]
     seconds: float

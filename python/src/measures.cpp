@@ -8,7 +8,6 @@
 #include "pare/evaluate.h"
 #include "pare/explain.h"
 #include "pare/inspect.h"
-#include "pare/report.h"
 #include "samples.h"
 #include "watch.h"
 

@@ -10,6 +10,7 @@
 #include "pare/distill.h"
 #include "pare/fuse.h"
 #include "pare/prune.h"
+#include "pare/quantize.h"
 #include "pare/sparsify.h"
 #include "pare/train.h"
 #include "samples.h"
@@ -83,7 +84,10 @@ py::dict compress_model(const Graph& graph, const py::object& samples, uint64_t 
     points.append(py::dict("widths"_a = point.widths, "macs"_a = point.macs, "parameters"_a = point.parameters,
                            "bytes"_a = point.bytes, "latency"_a = point.latency, "speed_up"_a = point.speed_up(),
                            "score"_a = point.score, "drop"_a = point.drop, "interval"_a = point.interval));
-  return py::dict("graph"_a = result.graph, "reached"_a = result.reached, "missed"_a = result.missed,
+  py::list steps;
+  for (const auto& step : result.steps)
+    steps.append(py::dict("name"_a = step.name, "measured"_a = to_python(step.measured), "latency"_a = step.latency));
+  return py::dict("graph"_a = result.graph, "steps"_a = steps, "reached"_a = result.reached, "missed"_a = result.missed,
                   "metric"_a = result.metric, "held_out"_a = result.held_out, "runtime"_a = result.runtime,
                   "points"_a = points, "chosen"_a = result.chosen, "groups"_a = to_python(result.groups),
                   "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
@@ -99,6 +103,24 @@ py::dict prune_model(const Graph& graph, const py::object& samples, uint64_t see
   const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
   const PruneResult result = watch.run([&] { return prune(graph, given, options, watch); });
   return py::dict("graph"_a = result.graph, "groups"_a = to_python(result.groups),
+                  "before"_a = to_python(result.before), "after"_a = to_python(result.after),
+                  "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
+}
+
+py::dict quantize_model(const Graph& graph, const py::object& samples, uint64_t seed, bool scan,
+                        const py::dict& keywords, const py::object& progress) {
+  auto options = options_from<QuantizeOptions>(keywords, "quantize");
+  options.seed = seed;
+  Watch watch(progress, py::none());
+  const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
+  const QuantizeResult result = watch.run(
+      [&] { return scan ? scan_quantization(graph, given, options, watch) : quantize(graph, given, options, watch); });
+  py::list layers;
+  for (const auto& layer : result.layers)
+    layers.append(py::dict("name"_a = layer.name, "op"_a = layer.op, "weights"_a = layer.weights, "bits"_a = layer.bits,
+                           "reason"_a = as_keywords(layer.reason), "error"_a = layer.error,
+                           "divergence"_a = layer.divergence));
+  return py::dict("graph"_a = result.graph, "layers"_a = layers, "ranges"_a = result.ranges,
                   "before"_a = to_python(result.before), "after"_a = to_python(result.after),
                   "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
 }
@@ -168,6 +190,7 @@ void bind_methods(py::module_& module) {
   module.def("train", &train_model);
   module.def("distill", &distill_model);
   module.def("sparsify", &sparsify_model);
+  module.def("quantize", &quantize_model);
 }
 
 }  // namespace pare::python

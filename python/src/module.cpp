@@ -31,7 +31,7 @@ py::list options_of_function(const std::string& name) {
       {"verify", options_of<VerifyOptions>},     {"prune", options_of<PruneOptions>},
       {"compress", options_of<CompressOptions>}, {"fuse", options_of<FuseOptions>},
       {"train", options_of<TrainingOptions>},    {"distill", options_of<DistillOptions>},
-      {"sparsify", options_of<SparsifyOptions>},
+      {"sparsify", options_of<SparsifyOptions>}, {"quantize", options_of<QuantizeOptions>},
   };
   const auto found = functions.find(name);
   return found == functions.end() ? py::list() : found->second();

@@ -1,8 +1,10 @@
 // Images made from nothing have the statistics they are made for.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "pare/calibrate/distill_images.h"
+#include "pare/calibrate/leaves.h"
 #include "pare/calibrate/noise.h"
 #include "pare/run.h"
 #include "support/builder.h"
@@ -66,8 +68,50 @@ TEST(DistillImages, WithoutBatchNormEveryClassIsSure) {
   EXPECT_EQ(made.inputs.at(0).sizes(), (std::vector<int64_t>{7, 10}));
   EXPECT_LT(made.after, 0.5 * made.before);
   const at::Tensor found = forward(graph, made.inputs).outputs.at(0).argmax(1);
-  // Batches of three begin with class 0 each.
   EXPECT_TRUE(at::equal(found, at::tensor({0, 1, 2, 0, 1, 2, 0})));
+}
+
+TEST(DistillImages, FewerImagesThanClassesAreSpreadOverThem) {
+  TestGraph g;
+  const Graph graph = g.finish(g.linear(g.input("x", {-1, 12}), 12, 8));
+  const DistilledImages made = distill_images(graph, {.count = 4, .batch = 3, .steps = 300});
+  const at::Tensor found = forward(graph, made.inputs).outputs.at(0).argmax(1);
+  EXPECT_TRUE(at::equal(found, at::tensor({0, 2, 4, 6})));
+}
+
+TEST(DistillImages, AreTheSameByAnyNumberOfThreads) {
+  TestGraph g(3);
+  const auto a = g.relu(g.batch_norm(g.conv(g.input("x", {-1, 3, 12, 12}), 3, 8), 8));
+  const Graph graph = g.finish(g.batch_norm(g.conv(a, 8, 6), 6));
+  const auto made = [&](int threads) {
+    const int before = at::get_num_threads();
+    at::set_num_threads(threads);
+    const DistilledImages images = distill_images(graph, {.count = 10, .batch = 4, .steps = 5});
+    at::set_num_threads(before);
+    return images.inputs.at(0);
+  };
+  EXPECT_TRUE(at::equal(made(1), made(3)));
+}
+
+// Shapes before one another: neighbouring pixels are mostly alike, and where they are not the step is large, which no
+// Gaussian noise of the same spectrum has.
+TEST(Leaves, HaveFlatAreasAndEdges) {
+  const at::Tensor images = leaf_images(8, 3, 64, 48, 7);
+  EXPECT_EQ(images.sizes(), (std::vector<int64_t>{8, 3, 64, 48}));
+  EXPECT_NEAR(images.mean().item<double>(), 0, 1e-4);
+  EXPECT_NEAR(images.std(false).item<double>(), 1, 1e-3);
+  const auto kurtosis = [](const at::Tensor& x) {
+    const at::Tensor step = (x.narrow(3, 1, x.size(3) - 1) - x.narrow(3, 0, x.size(3) - 1)).to(at::kDouble);
+    return (step.pow(4).mean() / step.square().mean().square()).item<double>();
+  };
+  EXPECT_GT(kurtosis(images), 8);
+  EXPECT_LT(kurtosis(noise_images(3, 64, 48, {.count = 8, .seed = 7})), 4);
+  EXPECT_TRUE(at::equal(images, leaf_images(8, 3, 64, 48, 7)));
+  EXPECT_FALSE(at::equal(images, leaf_images(8, 3, 64, 48, 8)));
+  // One image does not depend on how many are made, but for the scale of all.
+  const at::Tensor one = leaf_images(1, 3, 64, 48, 7)[0], same = images[0];
+  const at::Tensor scaled = (same - same.mean()) / same.std(false) - (one - one.mean()) / one.std(false);
+  EXPECT_LT(scaled.abs().max().item<double>(), 1e-4);
 }
 
 TEST(DistillImages, WithNothingToDistilFromIsNoise) {

@@ -9,7 +9,7 @@ models=$root/tests/data/cli
 source "$root/tests/cli/lib.sh"
 
 # --- help, version, usage ---------------------------------------------------------------------------------------------
-commands="inspect convert verify run train eval compress prune fuse distill sparsify tickets explain localize roar bench diff report reproduce data completions"
+commands="inspect convert verify run train eval compress prune fuse distill sparsify quantize tickets explain localize roar bench diff report reproduce data completions"
 exits "--help" 0 --help
 for command in $commands; do
   check "--help lists $command" "it does not" grep -q "\b$command\b" stdout
@@ -97,6 +97,8 @@ check "a pickle that calls os.system: nothing was run" "it was run" test ! -e pw
 # --- results ----------------------------------------------------------------------------------------------------------
 exits "inspect" 0 inspect "$models/mlp.onnx"
 check "inspect: results are on stdout" "stdout is empty" test -s stdout
+check "inspect: types of inputs and outputs, and what keeps channels" "$(cat stdout)" bash -c '
+  grep -qE "^  input +x float32 \[" stdout && grep -qE "^  output +y float32 \[" stdout && grep -qE "^ +3 +1  it is the graph output .y.$" stdout'
 exits "inspect --json" 0 inspect "$models/mlp.onnx" --json
 check "inspect --json is JSON" "$(head -c 200 stdout)" is_json stdout
 check "inspect --json lists groups" "it does not" \
@@ -213,7 +215,11 @@ node -e '
 name=$("$pare" inspect open.onnx --json --no-record | node -e 'console.log(JSON.parse(require("fs").readFileSync(0)).inputs[0].name)')
 given=(--input-shape "$name=1x3x32x32")
 read_result='const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));'
-exits "open extents: run needs them" 2 run open.onnx --random -o open_outputs
+exits "open extents: run takes the size that is assumed" 0 run open.onnx --random --json
+check "open extents: run says which" "$(head -c 300 stderr)" grep -q "any size: analysed at 1x3x224x224 (--input-shape" stderr
+exits "open extents: bench takes it too" 0 bench open.onnx --json --threads 1 --rounds 1 --no-onnxruntime --no-record
+exits "open extents: diff takes it too" 0 diff open.onnx open.onnx --json
+check "open extents: diff compares the outputs" "$(head -c 300 stdout)" bash -c '! grep -q not_compared stdout'
 exits "--input-shape: run" 0 run open.onnx --random -o open_outputs "${given[@]}"
 exits "--input-shape: inspect" 0 inspect open.onnx --json "${given[@]}"
 check "--input-shape: inspect counts, and shows the input as it is" "$(head -c 300 stdout)" \
@@ -236,6 +242,8 @@ for file in open_fused open_pruned; do
 done
 exits "open extents: inspect assumes a size" 0 inspect open.onnx
 check "open extents: inspect says which, and counts" "$(cat stdout stderr)" bash -c 'grep -q "assumed '"$name"' .1, 3, 224, 224." stdout && grep -q "any size: analysed at 1x3x224x224 (--input-shape" stderr && ! grep -q "no channel groups" stdout'
+exits "open extents: prune judges" 0 prune open.onnx --channels 0.5 --round-to 1 -o judged.onnx --json --no-record
+check "open extents: prune judges on noise of that size" "$(head -c 600 stderr; head -c 300 stdout)" bash -c 'grep -q "\"judges\": 16" stdout && ! grep -q "not looked at" stderr'
 exits "open extents: prune" 0 prune open.onnx --channels 0.5 --round-to 1 --unchecked -o any_size.onnx --json --no-record
 check "open extents: prune says at which size it counts" "$(head -c 300 stderr)" grep -q "analysed at 1x3x224x224" stderr
 check "open extents: prune counts" "$(head -c 300 stdout)" node -e "$read_result"'process.exit(r.before.macs > r.after.macs && r.after.macs > 0 ? 0 : 1)'
@@ -317,6 +325,10 @@ check "fuse: a failure leaves no file" "there is one" test ! -e one.onnx
 exits "data list" 0 data list
 exits "data list --json" 0 data list --json
 check "data list --json is JSON" "$(head -c 200 stdout)" is_json stdout
+check "data list: scenes are here where cifar10 and fashion-mnist are" "$(head -c 600 stdout)" node -e '
+  const list = JSON.parse(require("fs").readFileSync("stdout", "utf8")), sets = list.datasets;
+  const here = (name) => sets.find((d) => d.name === name).found;
+  process.exit(here("scenes") === (here("cifar10") && here("fashion-mnist")) ? 0 : 1)'
 exits "data path scenes" 2 data path scenes
 check "data path scenes: says how to keep them" "$(head -c 300 stderr)" grep -q 'composed in memory.*data make scenes' stderr
 exits "data make: nothing to make" 2 data make castles -o castles
@@ -748,6 +760,8 @@ exits "more threads than cores" 0 inspect scores5.onnx --threads 1000
 check "more threads than cores: is said" "$(cat stderr)" grep -q 'note: --threads 1000: there are' stderr
 exits "a number past 64 bits" 2 inspect scores5.onnx --seed 99999999999999999999
 check "a number past 64 bits: is named" "$(cat stderr)" grep -q -e '--seed: expected a whole number of 64 bits' stderr
+exits "per cent where a fraction is expected" 2 prune scores5.onnx --channels 20% -o x.onnx
+check "per cent where a fraction is expected: is named" "$(cat stderr)" grep -q -e '--channels: expected a number, found 20%' stderr
 exits "a mistyped option" 2 prune scores5.onnx --chanels 0.5 -o x.onnx
 check "a mistyped option: what was meant" "$(cat stderr)" grep -q -e 'did you mean --channels' stderr
 exits "an option twice" 2 prune scores5.onnx --channels 0.5 --channels 0.6 -o x.onnx
@@ -763,6 +777,12 @@ for file in m.tflite m.keras m.h5; do
   exits "$file" 3 inspect $file
   check "$file: is named, and how to convert it" "$(cat stderr)" grep -qi 'tf2onnx' stderr
 done
+for file in /etc/passwd pics/a/1.png; do
+  exits "$file is no model" 1 inspect $file
+  check "$file is no model: says what is" "$(cat stderr)" grep -q 'is no model: expected an ONNX file.*--arch' stderr
+done
+cp pics/a/1.png upper.JPEG.PNG
+exits "a picture in capital letters" 0 run scores5.onnx --input upper.JPEG.PNG --json
 mkdir -p broken/one broken/two
 cp "$(find pics_runs -name record.json | head -1)" broken/one/
 echo '{' >broken/two/record.json
@@ -803,6 +823,34 @@ exits "compress without data" 2 compress "$models/mlp.onnx" --macs 0.5 -o planne
 exits "compress: two goals" 2 compress "$models/mlp.onnx" --macs 0.5 --params 0.5 --data fashion-mnist:none -o planned.onnx
 exits "compress --plan beside -o" 2 compress "$models/mlp.onnx" --macs 0.5 --data fashion-mnist:none --plan -o planned.onnx
 exits "compress without a file to write" 2 compress "$models/mlp.onnx" --macs 0.5 --data fashion-mnist:none
+
+# --- integers ---------------------------------------------------------------------------------------------------------
+run convert --arch lenet-5 -o lenet.onnx --force
+made="--images pink --samples 8"
+exits "quantize without data: on images made from the network" 0 quantize lenet.onnx $made -o int8.onnx
+exits "quantize: what is written runs" 0 run int8.onnx --random -o int8_outputs
+exits "quantize --json" 0 quantize lenet.onnx $made -o int8.onnx --force --json -q
+check "quantize --json: before, after and layers" "$(head -c 300 stdout)" node -e '
+  const d = JSON.parse(require("fs").readFileSync("stdout"));
+  process.exit(d.after.bytes < d.before.bytes && d.layers.length > 0 && d.layers.every((l) => l.bits === 8) ? 0 : 1)'
+exits "convert of a quantised model" 0 convert int8.onnx -o int8_copy.onnx
+check "convert of a quantised model: its integers stay integers" "$(stat -c %s int8.onnx int8_copy.onnx | tr '\n' ' ')" \
+  test "$(stat -c %s int8_copy.onnx)" -le $(($(stat -c %s int8.onnx) * 21 / 20))
+exits "convert of a quantised model: it computes the same" 0 verify int8.onnx int8_copy.onnx
+exits "quantize of a quantised model" 2 quantize int8.onnx -o again.onnx
+check "quantize of a quantised model: says so" "$(head -c 300 stderr)" grep -q 'quantised already' stderr
+exits "quantize --weights int4 --block 16" 0 quantize lenet.onnx $made --weights int4 --activations none --block 16 -o int4.onnx
+exits "quantize --weights int4: what is written runs" 0 run int4.onnx --random -o int4_outputs
+exits "quantize --scan" 0 quantize lenet.onnx $made --scan --json -q
+check "quantize --scan: the dearest first" "$(head -c 300 stdout)" node -e '
+  const d = JSON.parse(require("fs").readFileSync("stdout")).layers.map((l) => l.divergence);
+  process.exit(d.length > 1 && d.every((x, i) => i === 0 || x <= d[i - 1]) ? 0 : 1)'
+exits "quantize --skip that matches nothing" 2 quantize lenet.onnx --skip 'nothing*' -o none.onnx
+exits "quantize into a file of weights" 2 quantize lenet.onnx -o int8.safetensors
+exits "quantize --block of int8 weights" 2 quantize lenet.onnx --block 16 -o none.onnx
+exits "quantize without a file to write" 2 quantize lenet.onnx
+exits "sparsify --method obs without a model" 2 sparsify --arch lenet-5 --method obs --sparsity 0.5 --data fashion-mnist:none -o none.onnx
+exits "sparsify --block of a method that knows none" 2 sparsify "$models/mlp.onnx" --method magnitude --sparsity 0.5 --block 1x4 --data fashion-mnist:none -o none.onnx
 
 # --- configuration, logs, completions ---------------------------------------------------------------------------------
 exits "--print-config" 0 inspect "$models/mlp.onnx" --print-config --seed 7

@@ -40,6 +40,7 @@ fits 0 prune a.onnx --channels 0.5 --round-to 1 "${mnist[@]}" --attribution-drif
 fits 5 prune a.onnx --channels 0.5 --round-to 1 "${mnist[@]}" --max-drop 0 -o gate.onnx
 fits 0 prune a.onnx --channels 0.5 --plan
 fits 0 sparsify a.onnx --method magnitude --sparsity 0.5 --finetune 1 "${mnist[@]}" -o sparse.onnx
+fits 0 quantize a.onnx "${mnist[@]}" --samples 32 -o int8.onnx
 fits 0 distill --teacher a.onnx --arch lenet-5 --width 0.5 --epochs 1 "${mnist[@]}" --attribution-drift 4 -o student.onnx
 fits 0 fuse a.onnx b.onnx "${mnist[@]}" -o fused.onnx
 fits 0 explain a.onnx --compare b.onnx --data fashion-mnist:small --count 2 -o maps

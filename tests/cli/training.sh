@@ -102,6 +102,8 @@ check "smaller, with metrics before and after" "$(head -c 300 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout")); process.exit(r.after.parameters < r.before.parameters && r.after.metrics.top1 > 0.3 ? 0 : 1)'
 exits "prune: a gate that holds" 0 prune whole.onnx "${small[@]}" --channels 0.5 --round-to 1 --max-drop 1 -o gate.onnx
 exits "prune: a gate that is missed" 5 prune whole.onnx "${small[@]}" --channels 0.9 --round-to 1 --compensate none --max-drop 0 --runs missed -o missed.onnx
+check "prune: a gate that is missed: the table, and what would have fitted" "$(head -c 300 stdout stderr)" \
+  bash -c 'grep -q "^top1 " stdout && grep -qE "max-drop: top1 falls from .*would have fitted" stderr'
 check "prune: a gate that is missed is recorded" "$(find missed 2>/dev/null)" bash -c 'grep -q "\"error\": .*max-drop" missed/prune-*/record.json'
 check "writes nothing" "there is a file" test ! -e missed.onnx
 # Compression by its goal.

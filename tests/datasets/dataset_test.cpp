@@ -226,11 +226,13 @@ TEST(ImageFolder, TakesAClassFromEachDirectory) {
   const auto limited = load_dataset({.data = name, .limit = 3, .size = 4, .channels = 1});
   EXPECT_EQ(limited.images.sizes(), at::IntArrayRef({3, 1, 4, 4}));
   EXPECT_TRUE(at::equal(limited.labels, at::tensor({0, 0, 1}, at::TensorOptions(at::kLong))));
-  EXPECT_THAT(error_of([&] { load_dataset({.data = name}); }, ErrorKind::shape), HasSubstr("give a size"));
+  EXPECT_THAT(error_of([&] { load_dataset({.data = name}); }, ErrorKind::shape), HasSubstr("`size` N makes all N x N"));
   directory.write("a-cats/broken.png", "not an image");
   EXPECT_THAT(error_of([&] { load_dataset({.data = name, .size = 4}); }, ErrorKind::format), HasSubstr("broken.png"));
   error_of([&] { load_dataset({.data = "folder:/nowhere"}); }, ErrorKind::file);
-  error_of([&] { load_dataset({.data = "folder:" + (directory.path / "a-cats").string()}); }, ErrorKind::file);
+  EXPECT_THAT(
+      error_of([&] { load_dataset({.data = "folder:" + (directory.path / "b-dogs").string()}); }, ErrorKind::file),
+      HasSubstr("2 pictures lie in no class directory"));
 }
 
 TEST(ImageFolder, IsDividedByTrainAndTest) {

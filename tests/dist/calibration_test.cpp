@@ -125,7 +125,7 @@ TEST(CalibrationOverRanks, CompensationIsThatOfOneRank) {
   const Compensation& method = find_compensation("calibrated");
   CompensateOptions options;
   options.refit.side_by_side.piece = 1;
-  options.refit.checked = 0;  // which samples choose the ridge depends on who has them
+  options.refit.read.checked = 0;  // which samples choose the ridge depends on who has them
   Observer nobody;
   const auto cuts = cuts_of(map, removed);
   const Graph alone_graph = compensate(graph, map, cuts, method, options, samples_of(images), nobody).graph;

@@ -116,7 +116,7 @@ Graph with_first_layer(const Kind& kind) {
   return g.finish(kind.layer(g, a));
 }
 
-RefitOptions exact(double ridge) { return {.solve = {.ridge = ridge, .choices = {}}, .places = 1 << 30}; }
+RefitOptions exact(double ridge) { return {.solve = {.ridge = ridge, .choices = {}}, .read = {.places = 1 << 30}}; }
 
 TEST(Refit, EveryKindOfLayerIsTheLeastSquaresSolution) {
   const at::NoGradGuard no_grad;
@@ -183,7 +183,7 @@ TEST(Refit, IsTheSameInPiecesAndWithLittleMemory) {
   const Case c = inner_halved(residual_network());
   ASSERT_EQ(c.removed.size(), 12u);
   const auto inputs = random_inputs(c.graph, 64, 3);
-  RefitOptions options{.places = 20};
+  RefitOptions options{.read = {.places = 20}};
   options.side_by_side.piece = 64;
   const Graph whole = refitted(c, inputs, options).graph;
   for (const int64_t piece : {1, 7, 64})

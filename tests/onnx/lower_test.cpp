@@ -140,16 +140,29 @@ TEST(LowerOnnx, GroupNormalizationPerGroup) {
 }
 
 TEST(LowerOnnx, OperatorsRaiseTheOpset) {
-  for (const auto& [op, opset] : std::vector<std::pair<std::string, int64_t>>{
-           {"Relu", 13}, {"HardSwish", 14}, {"LayerNormalization", 17}, {"Mish", 18}, {"Gelu", 20}, {"BitwiseNot", 18}})
+  for (const auto& [op, opset] : std::vector<std::pair<std::string, int64_t>>{{"Relu", 13},
+                                                                              {"HardSwish", 14},
+                                                                              {"LayerNormalization", 17},
+                                                                              {"Mish", 18},
+                                                                              {"Gelu", 20},
+                                                                              {"BitwiseNot", 18},
+                                                                              {"RMSNormalization", 23},
+                                                                              {"Attention", 23},
+                                                                              {"Swish", 24},
+                                                                              {"CumProd", 26},
+                                                                              {"SwiGLU", 28}})
     EXPECT_EQ(lower(one_node(op), 13).opset, opset) << op;
   EXPECT_EQ(lower(one_node("Reshape", {"x", "s"}, {{"allowzero", int64_t{1}}}), 13).opset, 14);
   EXPECT_EQ(lower(one_node("Reshape", {"x", "s"}, {{"allowzero", int64_t{0}}}), 13).opset, 13);
   EXPECT_EQ(lower(one_node("Shape", {"x"}, {{"start", int64_t{1}}}), 13).opset, 15);
+  EXPECT_EQ(lower(one_node("Attention", {"x", "x", "x", "", "", "", "n"}), 13).opset, 24);
+  EXPECT_EQ(lower(one_node("Attention", {"x", "x", "x"}, {{"left_window_size", int64_t{2}}}), 13).opset, 25);
+  EXPECT_EQ(lower(one_node("DequantizeLinear", {"x", "s"}, {{"output_dtype", int64_t{10}}}), 13).opset, 23);
   EXPECT_EQ(lower(one_node("BatchNormalization", {"x"}, {{"training_mode", int64_t{1}}}), 13).opset, 14);
   EXPECT_EQ(lower(with_tensor(one_node("Add", {"x", "w"}), "w", at::ones({1}, at::kByte)), 13).opset, 14);
   EXPECT_THROW(lower(one_node("Relu"), 10), Error);
-  EXPECT_THROW(lower(one_node("Relu"), 22), Error);
+  EXPECT_EQ(lower(one_node("Relu"), 28).opset, 28);
+  EXPECT_THROW(lower(one_node("Relu"), 29), Error);
 }
 
 // A subgraph is bytes: it stays in the opset that it was written in.

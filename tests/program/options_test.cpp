@@ -352,7 +352,7 @@ TEST(Options, OfPrune) {
                              {"skip", {"*0*", {}}},
                              {"lambda", {"0", {}}},
                              {"threshold", {"0.9", {}}},
-                             {"floor", {"0.5", {"--scope", "global", "--criterion", "random"}}},
+                             {"floor", {"0.4", {"--scope", "global", "--criterion", "taylor"}}},
                              {"criterion", {"random", {}}},  // auto is obs or l1, which may agree with others
                              {"scope", {"global", {}}},      // auto is uniform here
                              {"ridge", {"10", {}}},
@@ -483,12 +483,34 @@ TEST(Options, OfSparsify) {
                                          {"exclude", {"*0*", {}}},
                                          {"distribution", {"uniform", {}}},
                                          {"pattern", {"2:4", {}}},
+                                         {"block", {"2x1", {}}},
+                                         {"samples", {"2", {}}},
                                          {"masks", {"masks.safetensors", {}}},
                                          {"attribution-drift", {"2", {}}}}),
                   .how = how,
                   .choosers = {"method"}};
   subject.how.emplace("round-rate", "without --sparsity");
   subject.how.emplace("allow-empty", "only where a layer would be emptied");
+  OptionTrial(subject).run();
+}
+
+TEST(Options, OfQuantize) {
+  Subject subject{.command = "quantize",
+                  .base = joined({in("m.onnx"), {"-o", "out.onnx", "--no-record", "--no-metadata"}, folder()}),
+                  .probes = with_probes({{"percentile", {"80", {}}},
+                                         {"block", {"16", {}}},
+                                         {"per-tensor", {"", {}}},
+                                         {"skip", {"*0*", {}}},
+                                         {"keep-first", {"", {}}},
+                                         {"keep-last", {"", {}}},
+                                         {"samples", {"2", {}}}}),
+                  .how = merged({{"scan", "writes nothing"},
+                                 {"images", "without data"},
+                                 {"distill-steps", "without data"},
+                                 {"max-drop", "a gate"},
+                                 {"no-mirror", "of colour images"}},
+                                how_of_data()),
+                  .choosers = {"weights", "activations", "range", "compensate"}};
   OptionTrial(subject).run();
 }
 

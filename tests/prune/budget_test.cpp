@@ -88,6 +88,20 @@ TEST(Budget, ParametersAndMacsAreReached) {
               testing::HasSubstr("at most"));
 }
 
+// Many groups are of one width, and all of them lose eight channels at one ratio: no more of them go than are needed.
+TEST(Budget, RoundedWidthsDoNotOvershoot) {
+  const Graph graph = build("resnet20");
+  const ChannelMap map = analyze_channels(graph);
+  const auto macs = [](const Graph& of_graph) { return static_cast<double>(cost_of(of_graph).macs); };
+  for (const double ratio : {0.1, 0.2, 0.3, 0.4}) {
+    const Selection selection = select(graph, {.budget = Budget::macs, .ratio = ratio, .inner_only = true});
+    const double saved = 1 - macs(remove_channels(graph, map, selection.removed())) / macs(graph);
+    EXPECT_GE(saved, ratio);
+    EXPECT_LT(saved, ratio + 0.06) << ratio;
+    for (const auto& group : selection.groups) EXPECT_TRUE(group.removed.empty() || group.kept % 8 == 0) << group.name;
+  }
+}
+
 TEST(Budget, BytesAreReached) {
   const Graph graph = build("resnet20");
   const ChannelMap map = analyze_channels(graph);
@@ -128,6 +142,16 @@ TEST(Budget, GlobalKeepsAFloor) {
   const Selection selection = select(graph, {.scope = Scope::global, .ratio = 0.5, .round_to = 1, .floor = 0.25});
   EXPECT_EQ(selection.groups[0].kept, 5);
   EXPECT_GT(selection.groups[1].kept, 10);
+}
+
+// A floor is no less than it says, and where floors leave too little to remove nothing less is removed in silence.
+TEST(Budget, FloorsAreKeptOrTheBudgetIsRefused) {
+  const Graph graph = build("lenet-5");  // groups of 20, 50 and 500 channels
+  const Selection selection = select(graph, {.scope = Scope::global, .ratio = 0.4, .round_to = 1, .floor = 0.59});
+  for (const auto& group : selection.groups)
+    EXPECT_GE(static_cast<double>(group.kept), 0.59 * static_cast<double>(group.total)) << group.name;
+  EXPECT_THAT(refusal(graph, {.scope = Scope::global, .ratio = 0.5, .round_to = 1, .floor = 0.8}),
+              testing::AllOf(testing::HasSubstr("`channels`"), testing::HasSubstr("`floor` 0.8")));
 }
 
 int64_t removed_in(const Selection& selection, const std::string& name) {
@@ -249,6 +273,17 @@ TEST(Budget, NothingToRemoveIsAnErrorThatListsWhy) {
   TestGraph h(3);
   const Graph small = h.finish(h.linear(h.relu(h.linear(h.input("x", {-1, 4}), 4, 6)), 6, 3));
   EXPECT_THAT(refusal(small, {.ratio = 0.5}), testing::HasSubstr("`round-to` 8"));
+}
+
+// A file whose layers lie in branches, or are of integers, does have layers.
+TEST(Budget, NothingToRemoveNamesTheOperatorsWithoutARule) {
+  TestGraph g(3);
+  const std::string x = g.input("x", {-1, 4});
+  const Graph held = g.finish(g.node("Frobnicate", {g.node("Frobnicate", {x})}));
+  EXPECT_THAT(refusal(held, {.ratio = 0.5}), testing::HasSubstr("no rule for Frobnicate (2 nodes)"));
+  TestGraph h(3);
+  const Graph plain = h.finish(h.relu(h.input("x", {-1, 4})));
+  EXPECT_THAT(refusal(plain, {.ratio = 0.5}), testing::EndsWith("no layer makes channels"));
 }
 
 }  // namespace

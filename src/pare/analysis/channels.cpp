@@ -117,6 +117,8 @@ class ChannelAnalysis {
       for (int64_t id = made; id < map_.sets.size(); ++id) map_.sets.freeze(id, reason);
       freeze_inputs(node, reason);
     };
+    for (const auto& capture : node.captures)
+      freeze_value(capture, fmt::format("the subgraph of {} reads it", describe(node)));
     try {
       const MemoryScope scope(kRuleBytes);
       op->labels(context);
@@ -318,6 +320,19 @@ class ChannelAnalysis {
 
 ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options, ChannelUse use) {
   return ChannelAnalysis(graph, options, use).run();
+}
+
+std::string why_no_channels(const Graph& graph, const ChannelMap& map) {
+  std::map<std::string, int> unknown;  // nodes by operator
+  for (const auto& node : graph.nodes)
+    if (find_op(node) == nullptr) ++unknown[node.op];
+  if (unknown.empty() && !map.shapes.unknown.empty())
+    return "shapes are not known; say the inputs' by `input-shape` NAME=1x3xHxW";
+  if (unknown.empty()) return "no layer makes channels";
+  std::vector<std::string> list;
+  for (const auto& [op, count] : unknown)
+    list.push_back(fmt::format("{} ({} {})", op, count, count == 1 ? "node" : "nodes"));
+  return fmt::format("no layer that is understood makes channels; there is no rule for {}", fmt::join(list, ", "));
 }
 
 at::Tensor keep_mask(const ChannelMap& map, const std::string& value, const std::set<ChannelId>& removed) {

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 
 namespace pare {
@@ -12,6 +13,23 @@ namespace {
 
 // Floating-point scalars (a clip bound, a scale) are constants of the computation, not parameters.
 bool is_parameter(const at::Tensor& tensor) { return tensor.is_floating_point() && tensor.dim() > 0; }
+
+// Integers that stand for floats count as those; their scales do not.
+bool is_parameter(const Node& node, size_t input, const at::Tensor& tensor) {
+  if (node.op == "DequantizeLinear" && node.domain.empty()) return input == 0 && tensor.dim() > 0;
+  return is_parameter(tensor);
+}
+
+// Of all tensors as a file holds them: types that a wider one carries take their own bits.
+int64_t bytes_of(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : graph.tensors) {
+    const auto carried = graph.carried.find(name);
+    const auto type = carried == graph.carried.end() ? std::nullopt : carried_type(carried->second);
+    bytes += type ? (tensor.numel() * type->bits + 7) / 8 : static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
 
 Cost node_cost(const Node& node, const OpDef& op, const Shapes& shapes, bool& complete) {
   std::vector<TensorType> inputs(node.inputs.size());
@@ -40,7 +58,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     NodeCost row{.name = node.name, .op = node.op, .output = "?"};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const auto found = graph.tensors.find(node.inputs[i]);
-      if (found == graph.tensors.end() || !is_parameter(found->second) || !counted.insert(found->first).second)
+      if (found == graph.tensors.end() || !is_parameter(node, i, found->second) || !counted.insert(found->first).second)
         continue;
       if (traits_of(node).statistics.contains(i))
         total.statistics += found->second.numel();
@@ -61,7 +79,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     total.flops += row.flops;
     total.nodes.push_back(std::move(row));
   }
-  for (const auto& [name, tensor] : graph.tensors) total.bytes += static_cast<int64_t>(tensor.nbytes());
+  total.bytes = bytes_of(graph);
   return total;
 }
 

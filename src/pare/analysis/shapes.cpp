@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pare/core/memory.h"
+#include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 
 namespace pare {
@@ -46,7 +47,10 @@ class ShapeInference {
     for (const auto& [name, tensor] : graph_.tensors)
       result_.types[name] = {tensor.scalar_type(), tensor.sizes().vec()};
     for (const auto& input : graph_.inputs) bind_input(input);
-    for (const auto& node : graph_.nodes) infer_node(node);
+    for (const auto& node : graph_.nodes) {
+      infer_node(node);
+      take_statements(node);
+    }
     return std::move(result_);
   }
 
@@ -67,6 +71,7 @@ class ShapeInference {
           return;
         }
         type.dims.push_back(dim.fixed() ? dim.size : batch ? options_.batch : options_.open);
+        if (!dim.symbol.empty()) symbols_.emplace(dim.symbol, type.dims.back());
       }
     }
     try {
@@ -110,7 +115,7 @@ class ShapeInference {
         if (!node.outputs[i].empty()) result_.types[node.outputs[i]] = checked(describe(node), outputs[i]);
       const bool shape_only = op.traits.kind == OpKind::extents;
       if (shape_only) values[0] = at::zeros({}, at::kFloat).expand(types[0].dims);
-      if ((all_known || shape_only) && small(outputs)) remember(node, op, values);
+      if ((all_known || shape_only) && small(outputs) && !reads_carried(node, graph_)) remember(node, op, values);
     } catch (const UnknownValue&) {
       result_.unknown[key] = "its shape depends on data";
     } catch (const Error& error) {
@@ -118,6 +123,37 @@ class ShapeInference {
     } catch (const std::exception&) {
       result_.unknown[key] = fmt::format("{}: its inputs do not fit it", describe(node));
     }
+  }
+
+  // Where no rule gives the type of an output, the file may say it: extents, or names of those of inputs.
+  void take_statements(const Node& node) {
+    bool all = !node.outputs.empty();
+    for (const auto& output : node.outputs) {
+      if (output.empty() || result_.types.contains(output)) continue;
+      const auto stated = graph_.stated.find(output);
+      const auto dims = stated == graph_.stated.end() ? std::nullopt : stated_dims(stated->second);
+      if (dims) result_.types[output] = {stated->second.dtype, *dims};
+      all = all && dims.has_value();
+    }
+    if (all) result_.unknown.erase(node.outputs.front());
+  }
+
+  std::optional<Shape> stated_dims(const ValueInfo& info) const {
+    if (!info.dims) return std::nullopt;
+    Shape dims;
+    int64_t count = 1;
+    for (const Dim& dim : *info.dims) {
+      const auto known = symbols_.find(dim.symbol);
+      const int64_t extent = dim.fixed()               ? dim.size
+                             : known != symbols_.end() ? known->second
+                             : dims.empty()            ? options_.batch
+                                                       : options_.open;
+      const bool open = !dim.fixed() && known == symbols_.end() && !dims.empty() && options_.open == 0;
+      if (open || (extent > 0 && count > (int64_t{1} << 48) / extent)) return std::nullopt;
+      count *= std::max<int64_t>(extent, 1);
+      dims.push_back(extent);
+    }
+    return dims;
   }
 
   // A type whose elements can be counted, with any one of its extents left out too.
@@ -150,6 +186,7 @@ class ShapeInference {
   const Graph& graph_;
   const ShapeOptions& options_;
   const std::set<std::string> batch_names_;
+  std::map<std::string, int64_t> symbols_;  // of open extents of inputs, and what they are
   Shapes result_;
 };
 

@@ -1,11 +1,15 @@
 #include "pare/calibrate/distill_images.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <numbers>
 
+#include "pare/data/parallel.h"
 #include "pare/run.h"
 
 namespace pare {
@@ -72,27 +76,35 @@ at::Tensor mismatch(const std::vector<Remembered>& remembered, const TensorMap& 
 struct Aim {
   std::string source;
   std::vector<std::string> taps;
-  std::function<at::Tensor(const RunResult&)> objective;
-  double start = 1;   // deviation of the noise
-  double rate = 0.1;  // of Adam, falling to zero by a cosine
+  std::function<at::Tensor(const RunResult&, int64_t first)> objective;  // of a batch that begins with image `first`
+  double start = 1;                                                      // deviation of what they start from
+  double rate = 0.1;                                                     // of Adam, falling to zero by a cosine
+  int64_t steps = 0;
 };
 
-Aim statistics_aim(const std::vector<Remembered>& remembered) {
-  Aim aim{.source = "statistics of batch norms"};
+// Large images have many places for the statistics of their channels to be met in; steps on them are dear.
+bool large(const at::Tensor& images) { return images.dim() == 4 && images.size(2) * images.size(3) > 96 * 96; }
+
+Aim statistics_aim(const std::vector<Remembered>& remembered, bool large) {
+  Aim aim{.source = "statistics of batch norms", .steps = large ? 40 : 150};
   for (const auto& norm : remembered) aim.taps.push_back(norm.value);
-  aim.objective = [&remembered](const RunResult& run) { return mismatch(remembered, run.tapped); };
+  aim.objective = [&remembered](const RunResult& run, int64_t) { return mismatch(remembered, run.tapped); };
   return aim;
 }
 
-Aim classes_aim(const Graph& graph) {
+// As many images of each class, or classes from one end of the list to the other where there are fewer images.
+Aim classes_aim(const Graph& graph, int64_t count, bool large) {
   bool probabilities = false;
   for (const auto& node : graph.nodes)
     if (node.outputs.front() == graph.outputs.front().name) probabilities = node.op == "Softmax";
-  Aim aim{.source = "classes", .start = 0.1, .rate = 0.02};
-  aim.objective = [probabilities](const RunResult& run) {
+  Aim aim{.source = "classes", .start = large ? 1 : 0.1, .rate = large ? 0.08 : 0.02, .steps = large ? 6 : 150};
+  aim.objective = [probabilities, count](const RunResult& run, int64_t first) {
     const at::Tensor& out = run.outputs.front();
     const at::Tensor logits = probabilities ? at::log(out + 1e-12) : out;
-    return at::cross_entropy_loss(logits, at::arange(out.size(0), at::kLong).remainder(out.size(1)));
+    const at::Tensor image = at::arange(first, first + out.size(0), at::kLong);
+    const int64_t classes = out.size(1);
+    return at::cross_entropy_loss(
+        logits, count < classes ? at::floor_divide(image * classes, count) : image.remainder(classes));
   };
   return aim;
 }
@@ -102,6 +114,34 @@ bool is_classifier(const Graph& graph, const at::Tensor& images) {
   const at::NoGradGuard no_grad;
   const at::Tensor out = forward(graph, {{images.narrow(0, 0, 1)}}).outputs.front();
   return out.dim() == 2 && out.size(0) == 1 && out.size(1) > 1 && out.is_floating_point();
+}
+
+struct DistilledBatch {
+  at::Tensor images;
+  double before = 0, after = 0;  // the objective
+};
+
+DistilledBatch distilled(const Program& program, const RunOptions& run, const Aim& aim, const at::Tensor& start,
+                         int64_t first, int64_t steps, const std::function<void()>& stepped) {
+  const at::AutoGradMode with_gradients(true);
+  DistilledBatch result;
+  at::Tensor x = (start * aim.start).requires_grad_();
+  PixelAdam adam(x);
+  for (int64_t s = 0; s < steps; ++s) {
+    const at::Tensor loss = aim.objective(program.run({&x, 1}, run), first);
+    if (s == 0) result.before = loss.item<double>();
+    loss.backward();
+    const at::Tensor gradient = x.grad().clone();
+    x.mutable_grad() = at::Tensor();
+    const double progress = static_cast<double>(s) / static_cast<double>(steps);
+    const at::NoGradGuard no_grad;
+    adam.step(x, gradient, aim.rate * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
+    stepped();
+  }
+  const at::NoGradGuard no_grad;
+  result.images = x.detach();
+  result.after = aim.objective(program.run({&result.images, 1}, run), first).item<double>();
+  return result;
 }
 
 }  // namespace
@@ -115,35 +155,36 @@ DistilledImages distill_images(const Graph& graph, const ImageDistillOptions& op
   if (result.inputs.size() != 1 || !result.inputs[0].is_floating_point()) return result;
   const auto remembered = remembered_statistics(graph);
   if (remembered.empty() && !is_classifier(graph, result.inputs[0])) return result;
-  const Aim aim = remembered.empty() ? classes_aim(graph) : statistics_aim(remembered);
+  const bool are_large = large(result.inputs[0]);
+  const Aim aim =
+      remembered.empty() ? classes_aim(graph, options.count, are_large) : statistics_aim(remembered, are_large);
+  const int64_t steps = options.steps > 0 ? options.steps : aim.steps;
 
-  const at::AutoGradMode with_gradients(true);
   const Program program(graph);
   const RunOptions run{.taps = aim.taps};
-  const int64_t batches = (options.count + options.batch - 1) / options.batch;
-  std::vector<at::Tensor> made;
-  for (int64_t b = 0; b < batches; ++b) {
-    const int64_t begin = b * options.batch;
-    at::Tensor x = result.inputs[0].narrow(0, begin, std::min(options.batch, options.count - begin)) * aim.start;
-    x.requires_grad_();
-    PixelAdam adam(x);
-    for (int64_t s = 0; s < options.steps; ++s) {
-      const at::Tensor loss = aim.objective(program.run({&x, 1}, run));
-      if (s == 0) result.before += loss.item<double>() / static_cast<double>(batches);
-      loss.backward();
-      const at::Tensor gradient = x.grad().clone();
-      x.mutable_grad() = at::Tensor();
-      const double progress = static_cast<double>(s) / static_cast<double>(options.steps);
-      const at::NoGradGuard no_grad;
-      adam.step(x, gradient, aim.rate * 0.5 * (1 + std::cos(std::numbers::pi * progress)));
-      if (options.progress) options.progress(b * options.steps + s + 1, batches * options.steps);
-    }
-    const at::NoGradGuard no_grad;
-    x = x.detach();
-    result.after += aim.objective(program.run({&x, 1}, run)).item<double>() / static_cast<double>(batches);
-    made.push_back(x);
+  const int64_t batch = options.batch > 0 ? options.batch : are_large ? 8 : 32;
+  const int64_t batches = (options.count + batch - 1) / batch;
+  std::vector<DistilledBatch> made(static_cast<size_t>(batches));
+  std::mutex mutex;
+  int64_t done = 0;
+  const int threads = std::max(1, at::get_num_threads());
+  parallel_each(made.size(), threads, [&](size_t b) {
+    at::set_num_threads(1);  // a batch a core: no thread waits for another inside a layer
+    const int64_t begin = static_cast<int64_t>(b) * batch;
+    const at::Tensor x = result.inputs[0].narrow(0, begin, std::min(batch, options.count - begin));
+    made[b] = distilled(program, run, aim, x, begin, steps, [&] {
+      const std::lock_guard lock(mutex);
+      if (options.progress) options.progress(++done, batches * steps);
+    });
+  });
+  at::set_num_threads(threads);
+  std::vector<at::Tensor> images;
+  for (const auto& own : made) {
+    images.push_back(own.images);
+    result.before += own.before / static_cast<double>(batches);
+    result.after += own.after / static_cast<double>(batches);
   }
-  result.inputs[0] = at::cat(made);
+  result.inputs[0] = at::cat(images);
   result.source = aim.source;
   return result;
 }

@@ -1,4 +1,5 @@
-// Images distilled from a network alone, by gradient descent on the pixels from noise.
+// Images distilled from a network alone, by gradient descent on the pixels from noise or from leaves
+// (calibrate/leaves.h).
 //
 // With batch norms, which remember the mean and variance that real images gave every channel, a batch whose statistics
 // at every batch norm are those (Yin et al., Dreaming to Distill, CVPR 2020; Haroush et al., The Knowledge Within, CVPR
@@ -7,11 +8,13 @@
 //   min over x  Σ over batch norms of  mean_c ((m_c − μ_c)²/σ_c² + (s_c/σ_c − 1)²),   m, s: mean and deviation of the
 //   batch
 //
-// Without, images that the network is sure of, as many of each class, found near a grey one: what the cross-entropy's
-// gradient draws into faint noise is the pattern that a class is known by, and little else.
+// Without, images that the network is sure of, as many of each class, found near where they start (large images near
+// leaves, small ones near a grey one): what the cross-entropy's gradient draws into them is the pattern that a class is
+// known by, and little else.
 //
-//   min over x  mean_n −log p(class n mod K | x_n),   x from 0.1·noise
+//   min over x  mean_n −log p(class of n | x_n)
 //
+// Batches are distilled side by side, one thread each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,10 +30,10 @@
 namespace pare {
 
 struct ImageDistillOptions {
-  int64_t count = 64;   // images
-  int64_t batch = 64;   // distilled together
-  int64_t steps = 150;  // of Adam
-  NoiseOptions start;   // count and seed of it are not used
+  int64_t count = 64;  // images
+  int64_t batch = 0;   // distilled together; 0: 32, 8 of large ones
+  int64_t steps = 0;   // of Adam; 0: 150, of large images 40 for batch norms and 6 for classes
+  NoiseOptions start;  // count and seed of it are not used
   uint64_t seed = 0;
   std::function<void(int64_t done, int64_t all)> progress;
 };

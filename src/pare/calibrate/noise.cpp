@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "pare/calibrate/leaves.h"
 #include "pare/error.h"
 #include "pare/exec/index_range.h"
 #include "pare/run.h"
@@ -45,6 +46,7 @@ at::Tensor smooth(const at::Tensor& white, int64_t window) {
 }  // namespace
 
 at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const NoiseOptions& options) {
+  if (options.kind == NoiseKind::leaves) return leaf_images(options.count, channels, height, width, options.seed);
   auto generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   const auto draw = [&](int64_t planes) {
     return at::randn({options.count, planes, height, width}, generator, at::TensorOptions(at::kFloat));
@@ -71,7 +73,7 @@ void check_integers_known(const Graph& graph) {
 
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options) {
   check_integers_known(graph);
-  Graph open{.name = graph.name, .inputs = graph.inputs};  // as many as asked for, also where the batch is fixed
+  Graph open = graph;  // as many as asked for, also where the batch is fixed
   for (auto& input : open.inputs)
     if (input.dims && !input.dims->empty()) input.dims->front() = {};
   std::vector<at::Tensor> inputs = random_inputs(open, options.count, options.seed);

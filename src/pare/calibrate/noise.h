@@ -12,8 +12,8 @@
 namespace pare {
 
 // white: independent pixels; smooth: white noise averaged over a square window; pink: amplitude 1/f of the spatial
-// frequency f, the spectrum of photographs.
-enum class NoiseKind { white, smooth, pink };
+// frequency f, the spectrum of photographs; leaves: shapes before one another (calibrate/leaves.h).
+enum class NoiseKind { white, smooth, pink, leaves };
 
 struct NoiseOptions {
   NoiseKind kind = NoiseKind::pink;

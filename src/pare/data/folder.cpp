@@ -57,9 +57,12 @@ LabelledPictures read_image_folder(const fs::path& directory, const std::vector<
   }
   std::vector<PictureEntry> entries;
   for (const size_t i : evenly_chosen(labels, options.limit)) entries.push_back({paths[i], labels[i]});
-  if (entries.empty())
+  if (entries.empty()) {
+    const auto loose = std::ranges::count_if(sorted_entries(directory), is_picture_name);
     throw Error(ErrorKind::file, directory.string(),
-                "no images in {} class directories; expected DIR/CLASS/IMAGE.png or .jpg", directories.size());
+                "no images in {} class directories; expected DIR/CLASS/IMAGE.png or .jpg{}", directories.size(),
+                loose > 0 ? fmt::format("; {} pictures lie in no class directory", loose) : "");
+  }
   return read_pictures(entries, std::move(classes), options);
 }
 

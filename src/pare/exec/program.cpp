@@ -2,37 +2,38 @@
 #include "pare/run.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
+#include "pare/exec/bodies.h"
 #include "pare/exec/fixed_batch.h"
-#include "pare/exec/index_range.h"
+#include "pare/io/onnx/subgraph.h"
+#include "pare/ops/dtype.h"
 
 namespace pare {
 
 Program::Program(Graph graph) : graph_(std::move(graph)) {
   verify(graph_);
+  carries_ = !graph_.carried.empty();
   for (const auto& input : graph_.inputs) number(input.name);
   for (const auto& node : graph_.nodes) {
-    Step step{&require_op(node), &node, {}, {}, {}};
-    for (const auto& input : node.inputs) {
-      const bool first = !input.empty() && graph_.is_constant(input) && !numbers_.contains(input);
-      step.inputs.push_back(input.empty() ? -1 : number(input));
-      if (first) constants_.emplace_back(step.inputs.back(), input);
-    }
+    Step step{.op = &require_op(node), .node = &node};
+    for (const auto& input : node.inputs) step.inputs.push_back(input.empty() ? -1 : read(input));
+    for (const auto& capture : node.captures) step.captured.push_back(read(capture));
+    carries_ = carries_ || named_type(node).value_or(0) != 0;
+    if (has_subgraph(node)) step.bodies = std::make_shared<NodeBodies>(graph_, node);
     for (const auto& output : node.outputs) step.outputs.push_back(output.empty() ? -1 : number(output));
     steps_.push_back(std::move(step));
   }
   std::set<int> later;
   for (const auto& output : graph_.outputs) {
-    const bool first = graph_.is_constant(output.name) && !numbers_.contains(output.name);
-    later.insert(number(output.name));
-    if (first) constants_.emplace_back(number(output.name), output.name);
+    later.insert(read(output.name));
   }
   for (size_t s = steps_.size(); s-- > 0;) {
     Step& step = steps_[s];
+    later.insert(step.captured.begin(), step.captured.end());
     step.last.resize(step.inputs.size());
     for (size_t i = step.inputs.size(); i-- > 0;) step.last[i] = later.insert(step.inputs[i]).second;
   }
@@ -40,6 +41,13 @@ Program::Program(Graph graph) : graph_(std::move(graph)) {
 
 int Program::number(const std::string& value) {
   return numbers_.emplace(value, static_cast<int>(numbers_.size())).first->second;
+}
+
+int Program::read(const std::string& value) {
+  const bool first = graph_.is_constant(value) && !numbers_.contains(value);
+  const int id = number(value);
+  if (first) constants_.emplace_back(id, value);
+  return id;
 }
 
 namespace {
@@ -54,7 +62,7 @@ bool owned_alone(const at::Tensor& tensor) {
 }  // namespace
 
 std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tensor>& values,
-                                          const RunOptions& options) const {
+                                          std::vector<int32_t>& carried, const RunOptions& options) const {
   std::vector<at::Tensor> inputs(step.inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (step.inputs[i] < 0) continue;
@@ -64,10 +72,28 @@ std::vector<at::Tensor> Program::run_step(const Step& step, std::vector<at::Tens
   }
   EvalContext context{.node = *step.node, .inputs = inputs, .training = options.training};
   context.may_overwrite = [&](size_t i) { return owned_alone(inputs[i]); };
+  std::vector<at::Tensor> captured;
+  for (const int value : step.captured) captured.push_back(values[static_cast<size_t>(value)]);
+  if (step.bodies)
+    context.body = [&](const std::string& attribute, const std::vector<at::Tensor>& given) {
+      return step.bodies->run(attribute, given, captured);
+    };
   if (options.training) context.sum_over_ranks = options.sum_over_ranks;
   if (options.training && options.statistics != nullptr)
     context.update = [&](size_t i, const at::Tensor& tensor) { (*options.statistics)[step.node->inputs[i]] = tensor; };
-  return evaluate(*step.op, context);
+  if (!carries_) return evaluate(*step.op, context);
+  std::vector<int32_t> read, made;
+  for (const int input : step.inputs) read.push_back(input < 0 ? 0 : carried[static_cast<size_t>(input)]);
+  const bool any = std::ranges::any_of(read, [](int32_t code) { return code != 0; });
+  if (any && step.bodies)
+    throw Error(ErrorKind::unsupported, describe(*step.node),
+                "gives its subgraph numbers of a type that it may not know");
+  context.carried = read;
+  context.made = &made;
+  auto outputs = evaluate(*step.op, context);
+  for (size_t i = 0; i < step.outputs.size() && i < made.size(); ++i)
+    if (step.outputs[i] >= 0) carried[static_cast<size_t>(step.outputs[i])] = made[i];
+  return outputs;
 }
 
 namespace {
@@ -112,6 +138,10 @@ RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& opt
         tensor = &found->second;
     values[static_cast<size_t>(id)] = *tensor;
   }
+  std::vector<int32_t> carried(carries_ ? numbers_.size() : 0, 0);
+  for (const auto& [name, code] : graph_.carried)
+    if (const auto found = numbers_.find(name); found != numbers_.end() && carries_)
+      carried[static_cast<size_t>(found->second)] = code;
   RunResult result;
   const std::set<std::string_view> taps(options.taps.begin(), options.taps.end());
   for (const auto& name : options.taps) {
@@ -121,7 +151,7 @@ RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& opt
       result.tapped[name] = values[static_cast<size_t>(found->second)];
   }
   for (const auto& step : steps_) {
-    auto outputs = run_step(step, values, options);
+    auto outputs = run_step(step, values, carried, options);
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       if (step.outputs[i] < 0) continue;
       if (i >= outputs.size() || !outputs[i].defined())
@@ -139,52 +169,6 @@ RunResult Program::run(std::span<const at::Tensor> inputs, const RunOptions& opt
 
 RunResult forward(const Graph& graph, std::span<const at::Tensor> inputs, const RunOptions& options) {
   return Program(graph).run(inputs, options);
-}
-
-namespace {
-
-int64_t integers_below(const Graph& graph, const ValueInfo& input) {
-  if (input.dtype == at::kBool) return 2;
-  return std::max<int64_t>(1, index_limit(graph, input.name).value_or(10));
-}
-
-// "1x3xHxW": an example to fill in.
-std::string open_shape_text(const std::vector<Dim>& dims) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < dims.size(); ++i)
-    parts.push_back(dims[i].fixed()              ? std::to_string(dims[i].size)
-                    : i == 0                     ? "1"
-                    : dims.size() == 4 && i == 2 ? "H"
-                    : dims.size() == 4 && i == 3 ? "W"
-                                                 : "N");
-  return fmt::format("{}", fmt::join(parts, "x"));
-}
-
-}  // namespace
-
-std::vector<at::Tensor> random_inputs(const Graph& graph, int64_t batch, uint64_t seed) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-  std::vector<at::Tensor> inputs;
-  for (const auto& input : graph.inputs) {
-    if (!input.dims)
-      throw Error(ErrorKind::usage, input.name, "its rank is not known: say `input-shape` {}=1x3x224x224 or what it is",
-                  input.name);
-    TensorType type{input.dtype, {}};
-    Shape& dims = type.dims;
-    for (const auto& dim : *input.dims) {
-      if (!dim.fixed() && !dims.empty())
-        throw Error(ErrorKind::usage, input.name, "extent {} of it is open: say `input-shape` {}={}", dims.size(),
-                    input.name, open_shape_text(*input.dims));
-      dims.push_back(dim.fixed() ? dim.size : batch);
-    }
-    check_size(type, fmt::format("input '{}'", input.name));
-    if (at::isFloatingType(input.dtype))
-      inputs.push_back(at::randn(dims, generator, at::TensorOptions(at::kFloat)).to(input.dtype));
-    else
-      inputs.push_back(
-          at::randint(0, integers_below(graph, input), dims, generator, at::TensorOptions(at::kLong)).to(input.dtype));
-  }
-  return inputs;
 }
 
 }  // namespace pare

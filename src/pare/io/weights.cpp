@@ -28,4 +28,9 @@ NamedTensors parse_weights(const ByteSource& source) {
 
 NamedTensors read_weights(const std::filesystem::path& path) { return parse_weights(ByteSource::map(path)); }
 
+bool looks_like_weights(const std::filesystem::path& path) {
+  const ByteSource source = ByteSource::map(path);
+  return looks_like_safetensors(source) || looks_like_checkpoint(source);
+}
+
 }  // namespace pare

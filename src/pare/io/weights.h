@@ -11,6 +11,9 @@ namespace pare {
 // Reads safetensors files and PyTorch checkpoints (zip or legacy), chosen by content and not by the file's extension.
 // Throws Error{format} saying what was expected when the file is none of them.
 NamedTensors read_weights(const std::filesystem::path& path);
+
+// By the first bytes.
+bool looks_like_weights(const std::filesystem::path& path);
 NamedTensors parse_weights(const ByteSource& source);
 
 }  // namespace pare

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "pare/analysis/layers.h"
@@ -11,7 +10,6 @@
 #include "pare/error.h"
 #include "pare/layerwise/eliminate.h"
 #include "pare/layerwise/linear_rows.h"
-#include "pare/layerwise/pooled_source.h"
 #include "pare/layerwise/reader_rows.h"
 #include "pare/passes/remove_channels.h"
 
@@ -19,18 +17,11 @@ namespace pare {
 
 namespace {
 
-using GroupMoments = std::vector<SplitMoments>;  // of each group of a layer
-
 class Refit {
  public:
   Refit(const Graph& original, const ChannelMap& map, const std::vector<GroupCut>& cuts, const Samples& samples,
         const RefitOptions& options, Observer& observer)
-      : original_(original),
-        compressed_(original),
-        map_(map),
-        options_(options),
-        observer_(observer),
-        usage_(usage_of(original)) {
+      : original_(original), compressed_(original), map_(map), options_(options), observer_(observer) {
     for (const auto& cut : cuts) {
       const ChannelGroup& group = map.groups[cut.group];
       for (const size_t s : group.consumers) lost_.insert(map.slots[s].node);
@@ -39,8 +30,9 @@ class Refit {
       else
         result_.removed.insert(cut.order.begin(), cut.order.begin() + cut.count);
     }
-    samples_ = static_cast<double>(std::max<int64_t>(samples.size * observer.ranks().size(), 1));
     both_.emplace(original_, compressed_, samples, options.side_by_side);
+    reader_.emplace(original_, compressed_, map.shapes, static_cast<double>(samples.size * observer.ranks().size()),
+                    options.read);
   }
 
   Refitted run() {
@@ -105,91 +97,10 @@ class Refit {
     return layer.groups > 1 && original_.tensor(original_.nodes[layer.node].inputs[1]).size(1) == 1;
   }
 
-  // --- what a layer reads and should give
-
-  struct Rows {
-    at::Tensor x, t;  // [groups, n, unknowns], [groups, n, outputs]
-  };
-
-  Rows rows(const LinearLayer& layer, const BothValues& values) const {
-    const Node& node = original_.nodes[layer.node];
-    const at::Tensor y = evaluate_node(original_, node, values.before).front();
-    const at::Tensor t = options_.shortcut ? y + lost_beside(layer, values, y) : y;
-    const at::Tensor places = some_places(layer, places_of(layer, t), values.first, t.size(0));
-    return {input_rows(original_, layer, values.after.at(node.inputs[0]), places), output_rows(layer, t, places)};
-  }
-
-  // As many as its unknowns need: neighbouring places tell much the same.
-  at::Tensor some_places(const LinearLayer& layer, int64_t all, int64_t first, int64_t images) const {
-    const at::Tensor& weight = original_.tensor(original_.nodes[layer.node].inputs[1]);
-    const double unknowns = static_cast<double>(weight.numel() / weight.size(layer.out_axis));
-    const auto enough = static_cast<int64_t>(std::ceil(options_.rows_per_unknown * unknowns / samples_));
-    return sampled_places(all, std::clamp<int64_t>(enough, 4, options_.places), first, images, options_.seed);
-  }
-
-  // Averages and the layer change places: it is applied to every place of the averaged value.
-  Rows rows_before_pool(const LinearLayer& layer, const std::string& value, const BothValues& values) const {
-    const LinearLayer everywhere{.value_axis = 1};
-    const at::Tensor& before = values.before.at(value);
-    const at::Tensor places = some_places(layer, places_of(everywhere, before), values.first, before.size(0));
-    const at::Tensor x = output_rows(everywhere, before, places)[0];
-    const at::Tensor weight = weight_by_group(original_, layer)[0].squeeze(-1).to(x.scalar_type());
-    const at::Tensor t = at::mm(x, weight.t()) + bias_of(original_, layer).to(x.scalar_type());
-    return {output_rows(everywhere, values.after.at(value), places), t.unsqueeze(0)};
-  }
-
-  static at::Tensor bias_of(const Graph& graph, const LinearLayer& layer) {
-    const Node& node = graph.nodes[layer.node];
-    const int64_t outputs = graph.tensor(node.inputs[1]).size(layer.out_axis) * (layer.transposed ? layer.groups : 1);
-    if (!layer.takes_bias || !node.has_input(2)) return at::zeros({outputs}, at::kDouble);
-    return graph.tensor(node.inputs[2]).to(at::kDouble).reshape({-1}).expand({outputs});
-  }
-
-  // What the shortcut added to the layer's output y lost, as the layer would have to give it.
-  at::Tensor lost_beside(const LinearLayer& layer, const BothValues& values, const at::Tensor& y) const {
-    const at::Tensor nothing = at::zeros({1}, y.options());
-    size_t last = layer.node;
-    at::Tensor scale;
-    auto reader = only_reader(original_, usage_, last);
-    if (reader && original_.nodes[*reader].op == "BatchNormalization") {
-      const auto norm = norm_parameters(compressed_, *reader);
-      if (!norm) return nothing;
-      scale = norm->gamma / norm->sigma;
-      last = *reader;
-      reader = only_reader(original_, usage_, last);
-    }
-    if (!reader || original_.nodes[*reader].op != "Add") return nothing;
-    const auto& operands = original_.nodes[*reader].inputs;
-    const std::string& other = operands[0] == original_.nodes[last].outputs[0] ? operands[1] : operands[0];
-    const auto before = values.before.find(other);
-    const auto after = values.after.find(other);
-    if (before == values.before.end() || after == values.after.end() || before->second.is_same(after->second) ||
-        before->second.sizes() != y.sizes())
-      return nothing;
-    const at::Tensor lost = before->second - after->second;
-    if (!scale.defined()) return lost;
-    // Where the scale is nothing the layer can make up for nothing.
-    const at::Tensor inverse = at::where(scale.abs() > 1e-6, 1 / scale, at::zeros_like(scale));
-    Shape dims(static_cast<size_t>(lost.dim()), 1);
-    dims[static_cast<size_t>(layer.value_axis < 0 ? layer.value_axis + lost.dim() : layer.value_axis)] = -1;
-    return lost * inverse.reshape(dims).to(lost.scalar_type());
-  }
-
-  // The node that averages what the layer reads, channel by channel.
-  std::optional<size_t> averaging_node(const LinearLayer& layer) const {
-    const auto pool = pool_before(original_, usage_, layer.node);
-    if (!pool) return {};
-    const auto type = map_.shapes.types.find(original_.nodes[*pool].inputs[0]);
-    if (type == map_.shapes.types.end() || type->second.rank() < 3 ||
-        type->second.dims[1] != weight_by_group(original_, layer).size(2))
-      return {};
-    return pool;
-  }
-
   // --- solving
 
   void solve(const LinearLayer& layer, bool lost) {
-    GroupMoments moments = moments_of(layer);
+    const GroupMoments moments = reader_->moments(layer, *both_, observer_.ranks());
     const at::Tensor prior = weight_by_group(compressed_, layer);
     choose(layer.node, moments, prior);
     const at::Tensor kept = kept_rows_of(layer.node, prior);
@@ -206,50 +117,13 @@ class Refit {
       weight[g].index_copy_(1, kept, solution.weight);
       biases.push_back(solution.bias);
     }
-    const at::Tensor old = bias_of(compressed_, layer);
+    const at::Tensor old = layer_bias(compressed_, layer);
     store_weight(compressed_, layer, weight.reshape(prior.sizes()));
     add_offset(compressed_, layer, at::cat(biases) - old);
     both_->note_change(layer.node);
     const Node& node = original_.nodes[layer.node];
     result_.solved.push_back(node.name.empty() ? node.outputs[0] : node.name);
     solved_.insert(node.outputs[0]);
-  }
-
-  GroupMoments moments_of(const LinearLayer& layer) {
-    const at::Tensor weight = weight_by_group(original_, layer);
-    const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
-    GroupMoments moments(static_cast<size_t>(weight.size(0)), {none, none});
-    const auto pool = averaging_node(layer);
-    both_->run_to<GroupMoments>(
-        pool ? *pool : layer.node,
-        [&](const BothValues& values) {
-          return split(pool ? rows_before_pool(layer, original_.nodes[*pool].inputs[0], values) : rows(layer, values),
-                       values);
-        },
-        [&](const GroupMoments& part) {
-          for (size_t g = 0; g < part.size(); ++g)
-            moments[g] = {joined(moments[g].fitted, part[g].fitted), joined(moments[g].checked, part[g].checked)};
-        });
-    for (auto& own : moments)
-      own = {over_ranks(own.fitted, observer_.ranks()), over_ranks(own.checked, observer_.ranks())};
-    return moments;
-  }
-
-  // Every so many pairs of samples, a sample and its mirror image perhaps, are checked on.
-  GroupMoments split(const Rows& rows, const BothValues& values) const {
-    std::vector<int64_t> fitted, checked;
-    for (int64_t i = 0; i < values.count; ++i) {
-      const int64_t pair = (values.first + i) / 2;
-      (options_.checked > 0 && pair % options_.checked == options_.checked - 1 ? checked : fitted).push_back(i);
-    }
-    const auto some = [&](const at::Tensor& all, const std::vector<int64_t>& which) {
-      return all.reshape({values.all, -1, all.size(-1)}).index_select(0, at::tensor(which, at::kLong)).flatten(0, 1);
-    };
-    GroupMoments moments;
-    for (int64_t g = 0; g < rows.x.size(0); ++g)
-      moments.push_back({row_moments(some(rows.x[g], fitted), some(rows.t[g], fitted)),
-                         row_moments(some(rows.x[g], checked), some(rows.t[g], checked))});
-    return moments;
   }
 
   // The channels of groups that this layer alone reads.
@@ -319,12 +193,11 @@ class Refit {
   const ChannelMap& map_;
   const RefitOptions& options_;
   Observer& observer_;
-  Usage usage_;
   std::set<size_t> lost_;                                   // nodes that read channels that go
   std::map<size_t, std::vector<const GroupCut*>> choices_;  // cuts that are chosen at a layer
   std::set<std::string> solved_;                            // outputs of solved layers
-  double samples_ = 1;                                      // of all ranks
   std::optional<SideBySide> both_;
+  std::optional<LayerReader> reader_;
   Refitted result_;
 };
 

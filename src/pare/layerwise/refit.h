@@ -22,6 +22,7 @@
 
 #include "pare/analysis/channels.h"
 #include "pare/graph.h"
+#include "pare/layerwise/layer_reader.h"
 #include "pare/layerwise/side_by_side.h"
 #include "pare/layerwise/solve_layer.h"
 #include "pare/observer.h"
@@ -42,13 +43,9 @@ std::vector<GroupCut> cuts_of(const ChannelMap& map, const std::set<ChannelId>& 
 struct RefitOptions {
   SolveOptions solve;
   double own_ridge = 0.1;          // smallest ρ of layers that lost no channel but read something else; 0: those stay
-  int64_t places = 196;            // of an image that are looked at, at the most
-  double rows_per_unknown = 1000;  // and in all
   int64_t largest = 4608;          // unknowns of an output up to which a layer is solved
-  int64_t checked = 5;             // every so many pairs of samples the ridge is chosen on one; 0: it is not chosen
-  bool shortcut = true;            // ask what a shortcut lost of the layer beside it
+  LayerReaderOptions read;         // the ridge is chosen on the samples that it keeps apart
   bool norms = true;               // move the statistics of batch norms that follow no solved layer
-  uint64_t seed = 0;               // of the places
   SideBySideOptions side_by_side;  // pieces and memory
   // Weighs the outputs of layers where elimination chooses (layerwise/fisher.h).
   std::map<size_t, at::Tensor> fisher;

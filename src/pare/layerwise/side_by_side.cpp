@@ -48,6 +48,8 @@ SideBySide::SideBySide(const Graph& original, const Graph& compressed, const Sam
   for (size_t n = 0; n < original.nodes.size(); ++n) twins_[original.nodes[n].outputs.front()] = n;
   for (size_t n = 0; n < compressed.nodes.size(); ++n) {
     for (const auto& input : compressed.nodes[n].inputs) last_reader_[input] = n;
+    if (const Node* other = twin(compressed.nodes[n]))  // may read what its twin reads no longer
+      for (const auto& input : other->inputs) last_reader_[input] = n;
     note_change(n);
   }
 }
@@ -108,6 +110,8 @@ void SideBySide::forget(size_t n, BothValues& values) const {
     values.after.erase(value);
   };
   for (const auto& input : compressed_.nodes[n].inputs) drop(input);
+  if (const Node* other = twin(compressed_.nodes[n]))
+    for (const auto& input : other->inputs) drop(input);
   for (const auto& output : compressed_.nodes[n].outputs) drop(output);
 }
 

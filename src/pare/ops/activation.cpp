@@ -78,6 +78,10 @@ Tensors shrink(const EvalContext& context) {
 
 Tensors softsign(const EvalContext& context) { return {context.in(0) / (1 + at::abs(context.in(0)))}; }
 
+Tensors swish(const EvalContext& context) {
+  return in_float(context, [&](const Tensor& x) { return x * at::sigmoid(x * context.node.real("alpha", 1.0)); });
+}
+
 Tensors hard_swish(const EvalContext& context) { return in_float(context, at::hardswish); }
 
 Tensors mish(const EvalContext& context) { return in_float(context, at::mish); }
@@ -160,6 +164,7 @@ constexpr OpDef test(std::string_view type, EvaluateFunction evaluate) {
 }
 
 Tensors logical_not(const EvalContext& context) { return {at::logical_not(context.in(0))}; }
+Tensors bitwise_not(const EvalContext& context) { return {at::bitwise_not(context.in(0))}; }
 Tensors is_nan(const EvalContext& context) { return {at::isnan(context.in(0))}; }
 Tensors softplus(const EvalContext& context) {
   return in_float(context, [](const Tensor& x) { return at::softplus(x, 1, 1e6); });
@@ -178,6 +183,7 @@ constexpr OpDef kOps[] = {
     map("HardSigmoid", hard_sigmoid).taking("alpha beta").being(kGate),
     nonlinear("HardSwish", hard_swish, 14),
     nonlinear("Mish", mish, 18),
+    nonlinear("Swish", swish, 24).taking("alpha"),
     nonlinear("Tanh", unary<at::tanh>),
     nonlinear("Softplus", softplus),
     nonlinear("Softsign", softsign),
@@ -206,6 +212,7 @@ constexpr OpDef kOps[] = {
     map("Acosh", unary<at::acosh>, 9),
     map("Atanh", unary<at::atanh>, 9),
     test("Not", logical_not),
+    map("BitwiseNot", bitwise_not, 18).being({}),
     test("IsNaN", is_nan),
     test("IsInf", is_inf).taking("detect_negative detect_positive"),
     {.type = "Identity",

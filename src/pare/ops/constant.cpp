@@ -105,6 +105,8 @@ int64_t range_count(const Node& node, const Tensor& start, const Tensor& limit, 
 }
 
 Tensors range(const EvalContext& context) {
+  if (context.node.integer("stash_type", 1) != 1)
+    throw Error(ErrorKind::unsupported, describe(context.node), "adds up in another type than float");
   const Tensor& start = context.in(0);
   const int64_t count = range_count(context.node, start, context.in(1), context.in(2));
   const Tensor steps = at::arange(count, at::kLong);
@@ -128,14 +130,48 @@ at::ScalarType cast_target(const Node& node) {
   return dtype_from_onnx(node.integer("to", 1), node);
 }
 
-Tensors cast(const EvalContext& context) { return {context.in(0).to(cast_target(context.node))}; }
+// Over whole numbers to types that are carried, so that nothing is lost before it wraps round.
+Tensors cast(const EvalContext& context) {
+  const Tensor& x = context.in(0);
+  const auto dtype = cast_target(context.node);
+  const int64_t code = context.node.integer("to", 1);
+  return {carried_type(code) ? wrapped(x, code, context.node) : x.to(dtype)};
+}
 std::vector<TensorType> infer_cast(const InferContext& context) {
   return {{cast_target(context.node), context.in(0).dims}};
 }
 
-Tensors cast_like(const EvalContext& context) { return {context.in(0).to(context.in(1).scalar_type())}; }
+Tensors cast_like(const EvalContext& context) {
+  const int32_t code = context.carried_type_of(1);
+  return {code != 0 ? wrapped(context.in(0), code, context.node) : context.in(0).to(context.in(1).scalar_type())};
+}
 std::vector<TensorType> infer_cast_like(const InferContext& context) {
   return {{context.in(1).dtype, context.in(0).dims}};
+}
+
+// --- BitCast: the same bits as another type of the same width
+
+// The signed type of as many bits as a carried one.
+at::ScalarType signed_twin(const Node& node, int64_t code) {
+  switch (carried_type(code)->bits) {
+    case 16: return at::kShort;
+    case 32: return at::kInt;
+    case 64: return at::kLong;
+    default: throw Error(ErrorKind::unsupported, describe(node), "reads the bits of numbers that share a byte");
+  }
+}
+
+Tensors bit_cast(const EvalContext& context) {
+  const int32_t from = context.carried_type_of(0);
+  const Tensor x = from == 0 ? context.in(0) : context.in(0).to(signed_twin(context.node, from));
+  const int64_t code = context.node.integer("to", 1);
+  const auto dtype = carried_type(code) ? signed_twin(context.node, code) : cast_target(context.node);
+  if (c10::elementSize(dtype) != c10::elementSize(x.scalar_type()))
+    throw Error(ErrorKind::format, describe(context.node), "reads {} as {}", c10::toString(x.scalar_type()),
+                c10::toString(dtype));
+  const Tensor bytes = x.contiguous();
+  if (dtype == at::kBool) return {bytes.view(at::kByte).ne(0)};
+  return {x.scalar_type() == at::kBool ? bytes.to(at::kByte).view(dtype) : bytes.view(dtype)};
 }
 
 // --- BitShift
@@ -194,6 +230,7 @@ constexpr OpDef kOps[] = {
      .labels = labels_none,
      .traits = {.kind = OpKind::extents}},
     {.type = "Range",
+     .attributes = "stash_type",
      .since = 11,
      .min_inputs = 3,
      .max_inputs = 3,
@@ -202,7 +239,7 @@ constexpr OpDef kOps[] = {
      .cost = cost_none,
      .labels = labels_none},
     {.type = "Cast",
-     .attributes = "saturate to",
+     .attributes = "round_mode saturate to",
      .since = 6,
      .min_inputs = 1,
      .max_inputs = 1,
@@ -211,8 +248,18 @@ constexpr OpDef kOps[] = {
      .cost = cost_none,
      .labels = labels_same,
      .traits = {.kind = OpKind::same}},
+    {.type = "BitCast",
+     .attributes = "to",
+     .since = 26,
+     .min_inputs = 1,
+     .max_inputs = 1,
+     .evaluate = bit_cast,
+     .infer = infer_cast,
+     .cost = cost_none,
+     .labels = labels_same,
+     .traits = {.own_types = true}},
     {.type = "CastLike",
-     .attributes = "saturate",
+     .attributes = "round_mode saturate",
      .since = 15,
      .min_inputs = 2,
      .max_inputs = 2,

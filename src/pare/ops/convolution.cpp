@@ -1,7 +1,10 @@
 // Conv and ConvTranspose in one, two and three dimensions, with groups.
+#include "pare/ops/convolution.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
@@ -50,28 +53,29 @@ bool is_symmetric(const Window& window) {
 }
 
 Tensors conv(const EvalContext& context) {
-  Tensor x = context.in(0);
-  const Tensor& w = context.in(1);
-  const int64_t groups = checked_groups(context.node, x.sizes(), w.sizes(), false);
-  const Window window = conv_window(context.node, x.sizes(), w.sizes());
-  const Shape none(window.size(), 0);
-  Shape padding = column(window, &WindowAxis::begin);
-  if (!is_symmetric(window)) {
-    x = at::constant_pad_nd(x, pad_list(window, 1), 0);
-    padding = none;
-  }
-  const Tensor bias = context.has(2) ? context.in(2) : Tensor();
-  return {at::convolution(x, w, bias, column(window, &WindowAxis::stride), padding,
-                          column(window, &WindowAxis::dilation), false, none, groups)};
+  return {convolve(context.node, context.in(0), context.in(1), context.has(2) ? context.in(2) : Tensor())};
 }
 
 std::vector<TensorType> infer_conv(const InferContext& context) {
-  const TensorType& x = context.in(0);
-  const TensorType& w = context.in(1);
-  checked_groups(context.node, x.dims, w.dims, false);
-  TensorType y{x.dtype, {x.dims[0], w.dims[0]}};
-  for (const auto& axis : conv_window(context.node, x.dims, w.dims)) y.dims.push_back(axis.output);
-  return {y};
+  return {{context.in(0).dtype, convolved_dims(context.node, context.in(0).dims, context.in(1).dims)}};
+}
+
+// com.microsoft's: a fourth input is added, then an activation applied.
+Tensors fused_conv(const EvalContext& context) {
+  const Node& node = context.node;
+  Tensor y = conv(context)[0];
+  if (context.has(3)) y = y + context.in(3);
+  const std::string activation = node.text("activation", "");
+  const auto given = node.reals("activation_params");
+  const auto parameter = [&](size_t i, double otherwise) { return i < given.size() ? given[i] : otherwise; };
+  if (activation.empty()) return {y};
+  if (activation == "Relu") return {at::relu(y)};
+  if (activation == "Tanh") return {at::tanh(y)};
+  if (activation == "Sigmoid") return {at::sigmoid(y)};
+  if (activation == "LeakyRelu") return {at::leaky_relu(y, parameter(0, 0.01))};
+  if (activation == "Clip") return {at::clamp(y, parameter(0, -INFINITY), parameter(1, INFINITY))};
+  if (activation == "HardSigmoid") return {at::clamp(y * parameter(0, 0.2) + parameter(1, 0.5), 0, 1)};
+  throw Error(ErrorKind::unsupported, describe(node), "has the activation '{}'", activation);
 }
 
 Cost cost_conv(const CostContext& context) {
@@ -139,6 +143,18 @@ void labels_conv(LabelContext& context) {
   context.slot(1, 0, out, SlotRole::producer);
   label_bias(context, out, SlotRole::producer);
   context.set(0, out, 1);
+}
+
+// What is added has the channels of the result.
+void labels_fused_conv(LabelContext& context) {
+  labels_conv(context);
+  if (!context.has(3)) return;
+  const std::string reason = fmt::format("{} adds what has no channels", describe(context.node));
+  const Tensor& made = context.out_ids[0];
+  if (made.defined() && context.ids(3).defined() && made.sizes() == context.ids(3).sizes())
+    return context.unite(made, context.ids(3), reason);
+  if (made.defined()) context.freeze(made, reason);
+  if (context.ids(3).defined()) context.freeze(context.ids(3), reason);
 }
 
 void rewrite_conv(RewriteContext& context) {
@@ -285,6 +301,16 @@ constexpr OpDef kOps[] = {
      .labels = labels_conv,
      .rewrite = rewrite_conv,
      .traits = {.kind = OpKind::linear, .learned = {1, 2}, .linear = linear_conv}},
+    {.type = "com.microsoft.FusedConv",
+     .attributes = "activation activation_params auto_pad dilations group kernel_shape pads strides",
+     .min_inputs = 2,
+     .max_inputs = 4,
+     .evaluate = fused_conv,
+     .infer = infer_conv,
+     .cost = cost_conv,
+     .labels = labels_fused_conv,
+     .rewrite = rewrite_conv,
+     .traits = {.learned = {1, 2}}},
     {.type = "ConvTranspose",
      .attributes = "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
      .min_inputs = 2,
@@ -299,6 +325,26 @@ constexpr OpDef kOps[] = {
 
 }  // namespace convolution
 }  // namespace
+
+at::Tensor convolve(const Node& node, const at::Tensor& input, const at::Tensor& w, const at::Tensor& bias) {
+  using namespace convolution;
+  const int64_t groups = checked_groups(node, input.sizes(), w.sizes(), false);
+  const Window window = conv_window(node, input.sizes(), w.sizes());
+  const Shape none(window.size(), 0);
+  const bool padded = is_symmetric(window);
+  const at::Tensor x = padded ? input : at::constant_pad_nd(input, pad_list(window, 1), 0);
+  return at::convolution(x, w, bias, column(window, &WindowAxis::stride),
+                         padded ? column(window, &WindowAxis::begin) : none, column(window, &WindowAxis::dilation),
+                         false, none, groups);
+}
+
+Shape convolved_dims(const Node& node, const Shape& x, const Shape& w) {
+  using namespace convolution;
+  checked_groups(node, x, w, false);
+  Shape y = {x[0], w[0]};
+  for (const auto& axis : conv_window(node, x, w)) y.push_back(axis.output);
+  return y;
+}
 
 std::span<const OpDef> convolution_ops() { return convolution::kOps; }
 

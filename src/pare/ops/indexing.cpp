@@ -226,7 +226,7 @@ constexpr OpDef kOps[] = {
 }  // namespace
 
 std::span<const OpDef> indexing_ops() {
-  static const std::vector<OpDef> all = joined({gather_ops(), scatter_ops(), indexing::kOps});
+  static const std::vector<OpDef> all = joined({gather_ops(), scatter_ops(), counting_ops(), indexing::kOps});
   return all;
 }
 

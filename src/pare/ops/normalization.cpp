@@ -4,6 +4,7 @@
 #include "pare/ops/batch_norm.h"
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
+#include "pare/ops/subfamilies.h"
 
 namespace pare {
 namespace {
@@ -129,60 +130,10 @@ Tensors instance_norm(const EvalContext& context) {
                             context.node.real("epsilon", 1e-5), false)};
 }
 
-std::vector<int64_t> trailing_axes(const Node& node, int64_t rank) {
-  std::vector<int64_t> axes;
-  for (int64_t a = normalized_axis(node.integer("axis", -1), rank, node); a < rank; ++a) axes.push_back(a);
-  return axes;
-}
-
-Tensors layer_norm(const EvalContext& context) {
-  const Tensor& x = context.in(0);
-  Shape normalized;
-  for (const int64_t axis : trailing_axes(context.node, x.dim())) normalized.push_back(x.size(axis));
-  const Tensor scale = context.in(1).expand(normalized);
-  const Tensor bias = context.has(2) ? context.in(2).expand(normalized) : Tensor();
-  auto [y, mean, inverse_std] = at::native_layer_norm(x, normalized, scale, bias, context.node.real("epsilon", 1e-5));
-  return {y, mean, inverse_std};
-}
-
-std::vector<TensorType> infer_layer_norm(const InferContext& context) {
-  TensorType statistics = context.in(0);
-  for (const int64_t axis : trailing_axes(context.node, statistics.rank()))
-    statistics.dims[static_cast<size_t>(axis)] = 1;
-  return {context.in(0), statistics, statistics};
-}
-
-// The only one of `axes` along which the ids of input 0 vary; −1: none or several.
-int64_t channel_axis_among(LabelContext& context, const std::vector<int64_t>& axes) {
-  int64_t found = -1;
-  for (const int64_t axis : axes) {
-    if (!context.ids(0).defined() || context.ids(0).size(axis) == 1) continue;
-    if (found >= 0) return -1;
-    found = axis;
-  }
-  return found;
-}
-
 bool has_computed_parameters(const LabelContext& context) {
   for (size_t i = 1; i < context.inputs.size(); ++i)
     if (context.has(i) && !context.is_parameter(i)) return true;
   return false;
-}
-
-// Statistics over all channels are the same in any order, and every channel has its own scale and shift.
-void labels_layer_norm(LabelContext& context) {
-  const auto axes = trailing_axes(context.node, context.inputs[0].rank());
-  const int64_t axis = channel_axis_among(context, axes);
-  if (context.use() == ChannelUse::removal || axis < 0 || has_computed_parameters(context))
-    return labels_mixed_along(context, axes);
-  const auto ids = context.along(0, axis);
-  context.keep(context.ids(0), fmt::format("{} mixes all channels", describe(context.node)));
-  for (size_t i = 1; i < context.inputs.size(); ++i) {
-    const int64_t own = axis - (context.inputs[0].rank() - context.inputs[i].rank());
-    if (context.has(i) && own >= 0 && context.inputs[i].dims[static_cast<size_t>(own)] > 1)
-      context.slot(i, own, ids, SlotRole::pass);
-  }
-  context.set(0, ids, axis);
 }
 
 // `per_group`: scale and bias have one value per group (opset 18) instead of one per channel.
@@ -296,16 +247,6 @@ constexpr OpDef kOps[] = {
      .cost = cost_normalize,
      .labels = labels_instance_norm,
      .traits = {.kind = OpKind::normalization, .law = Law::rigid, .learned = {1, 2}}},
-    {.type = "LayerNormalization",
-     .attributes = "axis epsilon stash_type",
-     .since = 17,
-     .min_inputs = 2,
-     .max_inputs = 3,
-     .evaluate = layer_norm,
-     .infer = infer_layer_norm,
-     .cost = cost_normalize,
-     .labels = labels_layer_norm,
-     .traits = {.kind = OpKind::normalization, .learned = {1, 2}}},
     {.type = "GroupNormalization",
      .attributes = "epsilon num_groups stash_type",
      .since = 18,
@@ -349,6 +290,9 @@ constexpr OpDef kOps[] = {
 }  // namespace normalization
 }  // namespace
 
-std::span<const OpDef> normalization_ops() { return normalization::kOps; }
+std::span<const OpDef> normalization_ops() {
+  static const std::vector<OpDef> all = joined({normalization::kOps, layer_norm_ops()});
+  return all;
+}
 
 }  // namespace pare

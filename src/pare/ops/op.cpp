@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <stdexcept>
-
 #include "pare/core/memory.h"
 
 namespace pare {
@@ -52,48 +50,6 @@ std::vector<int64_t> InferContext::integers(size_t i) const {
   in(i);
   if (!values[i].defined()) throw UnknownValue{};
   return integer_list(values[i], node, i);
-}
-
-namespace {
-
-// "float32 [2, 3], int64 [4]"
-std::string input_types(const EvalContext& context) {
-  std::vector<std::string> types;
-  for (const auto& input : context.inputs)
-    types.push_back(input.defined() ? to_string(TensorType{input.scalar_type(), input.sizes().vec()}) : "nothing");
-  return fmt::format("{}", fmt::join(types, ", "));
-}
-
-// What a library said is not for the user, but it tells what kind of fault it was.
-Error library_error(const EvalContext& context, std::string_view said) {
-  const std::string where = describe(context.node);
-  if (said.find("can't allocate memory") != said.npos || said.find("not enough memory") != said.npos)
-    return {ErrorKind::memory, where, "there is not enough memory for its result"};
-  if (said.find("overflow") != said.npos && said.find("numel") != said.npos)
-    return {ErrorKind::memory, where, "its result would be larger than any memory"};
-  if (said.find("not implemented for") != said.npos)
-    return {ErrorKind::unsupported, where, "is not computed for inputs of type {}", input_types(context)};
-  return {ErrorKind::shape, where, "cannot be computed from {}", input_types(context)};
-}
-
-}  // namespace
-
-std::vector<at::Tensor> evaluate(const OpDef& op, const EvalContext& context) {
-  try {
-    return op.evaluate(context);
-  } catch (const Error&) {
-    throw;
-  } catch (const OutOfMemory& refused) {
-    throw Error(ErrorKind::memory, describe(context.node), to_string(refused));
-  } catch (const c10::Error& error) {
-    throw library_error(context, error.what_without_backtrace());
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::memory, describe(context.node), "there is not enough memory for its result");
-  } catch (const std::length_error&) {
-    throw Error(ErrorKind::memory, describe(context.node), "its result would be larger than any memory");
-  } catch (const std::exception& error) {
-    throw library_error(context, error.what());
-  }
 }
 
 void check_size(const TensorType& type, const std::string& where) {

@@ -42,12 +42,20 @@ struct EvalContext {
   std::function<bool(size_t)> may_overwrite;
   // Train-mode statistics: the node announces the new value of its constant input i (a running mean).
   std::function<void(size_t, at::Tensor)> update;
+  // Runs the subgraph of an attribute on inputs; where it is not set, nodes with subgraphs are not evaluated.
+  std::function<std::vector<at::Tensor>(const std::string& attribute, const std::vector<at::Tensor>& inputs)> body;
   // Where set, batch statistics are those of several processes: sums over all of them, differentiably.
   std::function<at::Tensor(const at::Tensor&)> sum_over_ranks;
+
+  // ONNX's numbers of the inputs' element types where a wider type carries them (ops/dtype.h), 0 elsewhere; empty: none
+  // is. `made` receives those of the outputs.
+  std::span<const int32_t> carried;
+  std::vector<int32_t>* made = nullptr;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].defined(); }
   const at::Tensor& in(size_t i) const;           // Error{format} when absent
   std::vector<int64_t> integers(size_t i) const;  // a small integer tensor as a list
+  int32_t carried_type_of(size_t i) const { return i < carried.size() ? carried[i] : 0; }
   bool reusable(size_t i) const { return may_overwrite && may_overwrite(i); }
 };
 
@@ -120,8 +128,10 @@ const OpDef* find_op(const Node& node);
 const OpDef& require_op(const Node& node);
 std::span<const OpDef* const> all_ops();
 
-// Evaluates a node. Whatever goes wrong inside is an Error that names the node in pare's own words: {memory} where its
-// results do not fit, {unsupported} for element types without a kernel, {shape} for inputs that do not go together.
+// Evaluates a node. Half precision (float16, bfloat16), for which ATen has few kernels, is computed in float and given
+// back in the type that inference says; what only moves data takes it as it is. Whatever goes wrong inside is an Error
+// that names the node in pare's own words: {memory} where its results do not fit, {unsupported} for element types
+// without a kernel, {shape} for inputs that do not go together.
 std::vector<at::Tensor> evaluate(const OpDef& op, const EvalContext& context);
 
 // Error{memory} that names `where` unless a tensor of the type can be made: its bytes fit 64 bits, and the memory that

@@ -2,6 +2,8 @@
 // for each place along an axis, or one for each block of places along it.
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "pare/ops/common.h"
 #include "pare/ops/dtype.h"
 #include "pare/ops/subfamilies.h"
@@ -39,6 +41,11 @@ Tensor saturated(const Tensor& y, at::ScalarType dtype) {
   return at::clamp(y, lowest_of(dtype), highest_of(dtype)).to(dtype);
 }
 
+Tensor saturated(const Tensor& y, const CarriedType& type) {
+  const double half = std::ldexp(1.0, type.bits - 1);
+  return at::clamp(y, type.is_signed ? -half : 0.0, type.is_signed ? half - 1 : 2 * half - 1).to(type.carrier);
+}
+
 at::ScalarType quantized_type(const Node& node, bool has_zero, at::ScalarType zero) {
   if (has_zero) return zero;
   const int64_t code = node.integer("output_dtype", 0);
@@ -50,9 +57,13 @@ Tensors quantize(const EvalContext& context) {
   const Tensor scale = spread(context.node, x, context.in(1));
   const bool has_zero = context.has(2);
   const auto dtype = quantized_type(context.node, has_zero, has_zero ? context.in(2).scalar_type() : at::kByte);
-  Tensor y = at::round(widened(x.is_floating_point() ? x : x.to(at::kFloat)) / widened(scale));
+  const Tensor quotient = widened(x.is_floating_point() ? x : x.to(at::kFloat)) / widened(scale);
+  const int64_t precision = context.node.integer("precision", 0);
+  const auto divided_in = precision == 0 ? scale.scalar_type() : dtype_from_onnx(precision, context.node);
+  Tensor y = at::round(at::isFloatingType(divided_in) ? quotient.to(divided_in).to(quotient.scalar_type()) : quotient);
   if (has_zero) y = y + spread(context.node, x, context.in(2)).to(y.scalar_type());
-  return {saturated(y, dtype)};
+  const auto carried = carried_type(has_zero ? context.carried_type_of(2) : context.node.integer("output_dtype", 0));
+  return {carried ? saturated(y, *carried) : saturated(y, dtype)};
 }
 
 std::vector<TensorType> infer_quantize(const InferContext& context) {
@@ -60,16 +71,22 @@ std::vector<TensorType> infer_quantize(const InferContext& context) {
   return {{quantized_type(context.node, has_zero, has_zero ? context.in(2).dtype : at::kByte), context.in(0).dims}};
 }
 
+at::ScalarType dequantized_type(const Node& node, at::ScalarType scale) {
+  const int64_t code = node.integer("output_dtype", 0);
+  return code == 0 ? scale : dtype_from_onnx(code, node);
+}
+
 Tensors dequantize(const EvalContext& context) {
   const Tensor& x = context.in(0);
   const Tensor scale = widened(spread(context.node, x, context.in(1)));
   Tensor centred = x.to(at::kInt);
   if (context.has(2)) centred = centred - spread(context.node, x, context.in(2)).to(at::kInt);
-  return {narrowed(centred.to(scale.scalar_type()) * scale, context.in(1).scalar_type())};
+  return {
+      narrowed(centred.to(scale.scalar_type()) * scale, dequantized_type(context.node, context.in(1).scalar_type()))};
 }
 
 std::vector<TensorType> infer_dequantize(const InferContext& context) {
-  return {{context.in(1).dtype, context.in(0).dims}};
+  return {{dequantized_type(context.node, context.in(1).dtype), context.in(0).dims}};
 }
 
 // The range of x, stretched to hold zero, on the 256 numbers of uint8.
@@ -88,6 +105,24 @@ std::vector<TensorType> infer_dynamic(const InferContext& context) {
   return {{at::kByte, context.in(0).dims}, {at::kFloat, {}}, {at::kByte, {}}};
 }
 
+// Channels pass through. One scale for all does not look at them; scales along the axis that they lie on are theirs.
+void labels_by_scale(LabelContext& context) {
+  const Tensor& ids = context.ids(0);
+  if (!ids.defined()) return;
+  if (context.node.integer("block_size", 0) != 0)
+    return context.freeze_inputs(fmt::format("{} has a scale for each block", describe(context.node)));
+  const int64_t rank = context.inputs[0].rank();
+  for (const size_t i : {1, 2}) {
+    if (!context.has(i) || context.inputs[i].count() == 1) continue;
+    const int64_t axis = normalized_axis(context.node.integer("axis", 1), rank, context.node);
+    if (ids.size(axis) == 1) continue;
+    if (!context.is_parameter(i) || ids.size(axis) != ids.numel())
+      return context.freeze_inputs(fmt::format("{} takes scales that are computed", describe(context.node)));
+    context.slot(i, 0, context.along(0, axis), SlotRole::pass);
+  }
+  context.set(0, ids);
+}
+
 Cost cost(const CostContext& context) { return {.flops = 2 * context.outputs[0].count()}; }
 
 constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFunction infer, int since, size_t inputs) {
@@ -98,12 +133,16 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFuncti
           .evaluate = evaluate,
           .infer = infer,
           .cost = cost,
-          .labels = labels_frozen};
+          .labels = inputs == 1 ? labels_frozen : labels_by_scale};
 }
 
 constexpr OpDef kOps[] = {
-    op("QuantizeLinear", quantize, infer_quantize, 13, 3).taking("axis block_size output_dtype saturate"),
-    op("DequantizeLinear", dequantize, infer_dequantize, 13, 3).taking("axis block_size").being({.typed_like = 1}),
+    op("QuantizeLinear", quantize, infer_quantize, 13, 3)
+        .taking("axis block_size output_dtype precision saturate")
+        .being({.own_types = true}),
+    op("DequantizeLinear", dequantize, infer_dequantize, 13, 3)
+        .taking("axis block_size output_dtype")
+        .being({.own_types = true, .typed_like = 1}),
     op("DynamicQuantizeLinear", dynamic_quantize, infer_dynamic, 11, 1),
 };
 

@@ -1,4 +1,4 @@
-// Operators that order or accumulate along one axis: ArgMax, ArgMin, TopK, CumSum.
+// Operators that order or accumulate along one axis: ArgMax, ArgMin, TopK, CumSum, CumProd.
 #include <ATen/ATen.h>
 
 #include "pare/ops/common.h"
@@ -95,7 +95,7 @@ void labels_top_k(LabelContext& context) {
 
 Cost cost_input(const CostContext& context) { return {.flops = context.inputs[0].count()}; }
 
-// --- CumSum
+// --- CumSum and CumProd
 
 int64_t cumulative_axis(const Node& node, const Shape& list, int64_t rank) {
   if (list.size() != 1)
@@ -103,20 +103,25 @@ int64_t cumulative_axis(const Node& node, const Shape& list, int64_t rank) {
   return normalized_axis(list[0], rank, node);
 }
 
-Tensors cum_sum(const EvalContext& context) {
+Tensor sum_along(const Tensor& x, int64_t axis) { return at::cumsum(x, axis, x.scalar_type()); }
+Tensor product_along(const Tensor& x, int64_t axis) { return at::cumprod(x, axis, x.scalar_type()); }
+
+// `neutral` is what stands before the first entry.
+template <Tensor (*accumulate)(const Tensor&, int64_t), int neutral>
+Tensors cumulative(const EvalContext& context) {
   const Tensor& x = context.in(0);
   const int64_t axis = cumulative_axis(context.node, context.integers(1), x.dim());
   const bool exclusive = context.node.integer("exclusive", 0) != 0;
-  if (x.dim() == 0) return {exclusive ? at::zeros_like(x) : x};
+  if (x.dim() == 0) return {exclusive ? at::full_like(x, neutral) : x};
   const bool reverse = context.node.integer("reverse", 0) != 0;
   const Tensor data = reverse ? widened(x).flip(axis) : widened(x);
-  Tensor y = at::cumsum(data, axis, data.scalar_type());
+  Tensor y = accumulate(data, axis);
   if (exclusive && x.size(axis) > 0)  // shifted by one place
-    y = at::cat({at::zeros_like(y.narrow(axis, 0, 1)), y.narrow(axis, 0, x.size(axis) - 1)}, axis);
+    y = at::cat({at::full_like(y.narrow(axis, 0, 1), neutral), y.narrow(axis, 0, x.size(axis) - 1)}, axis);
   return {narrowed(reverse ? y.flip(axis) : y, x.scalar_type())};
 }
 
-void labels_cum_sum(LabelContext& context) {
+void labels_cumulative(LabelContext& context) {
   if (!context.ids(0).defined()) return;
   if (!context.value(1).defined())
     return context.freeze_inputs(
@@ -158,10 +163,19 @@ constexpr OpDef kOps[] = {
      .since = 11,
      .min_inputs = 2,
      .max_inputs = 2,
-     .evaluate = cum_sum,
+     .evaluate = cumulative<sum_along, 0>,
      .infer = infer_same,
      .cost = cost_elementwise,
-     .labels = labels_cum_sum},
+     .labels = labels_cumulative},
+    {.type = "CumProd",
+     .attributes = "exclusive reverse",
+     .since = 26,
+     .min_inputs = 2,
+     .max_inputs = 2,
+     .evaluate = cumulative<product_along, 1>,
+     .infer = infer_same,
+     .cost = cost_elementwise,
+     .labels = labels_cumulative},
 };
 
 }  // namespace ranking

@@ -15,8 +15,10 @@ struct Registry {
 
   Registry() {
     for (const auto family :
-         {activation_ops(), arithmetic_ops(), convolution_ops(), matrix_ops(), normalization_ops(), pooling_ops(),
-          reduction_ops(), movement_ops(), indexing_ops(), resize_ops(), constant_ops(), loss_ops(), fused_ops()})
+         {activation_ops(), arithmetic_ops(),   convolution_ops(), matrix_ops(), normalization_ops(), pooling_ops(),
+          reduction_ops(),  movement_ops(),     indexing_ops(),    resize_ops(), constant_ops(),      attention_ops(),
+          recurrent_ops(),  control_flow_ops(), integer_ops(),     signal_ops(), regions_ops(),       contrib_ops(),
+          legacy_ops(),     optimizer_ops(),    loss_ops(),        fused_ops()})
       for (const OpDef& op : family) {
         list.push_back(&op);
         by_type.emplace(op.type, &op);
@@ -34,7 +36,6 @@ const Registry& registry() {
 std::span<const OpDef* const> all_ops() { return registry().list; }
 
 const OpDef* find_op(const Node& node) {
-  if (!node.domain.empty() && node.domain != "pare") return nullptr;
   const std::string name = node.domain.empty() ? node.op : node.domain + "." + node.op;
   const auto found = registry().by_type.find(name);
   return found == registry().by_type.end() ? nullptr : found->second;

@@ -1,4 +1,4 @@
-// Writing by index: ScatterElements, ScatterND, with the reductions none, add, mul, max and min.
+// Writing by index: ScatterElements, ScatterND, with the reductions none, add, mul, max and min; TensorScatter.
 #include <ATen/ATen.h>
 
 #include "pare/ops/common.h"
@@ -74,7 +74,34 @@ Tensors scatter_nd(const EvalContext& context) {
   return {scatter_along(context.node, rows, 0, indices, blocks).reshape(data.sizes())};
 }
 
+// Tokens written into a cache, each sample's from its own place on.
+Tensors tensor_scatter(const EvalContext& context) {
+  const Node& node = context.node;
+  const Tensor& cache = context.in(0);
+  const Tensor& update = context.in(1);
+  const int64_t axis = normalized_axis(node.integer("axis", -2), cache.dim(), node);
+  bool fits = axis > 0 && update.dim() == cache.dim();
+  for (int64_t i = 0; fits && i < cache.dim(); ++i)
+    fits = i == axis ? update.size(i) <= cache.size(i) : update.size(i) == cache.size(i);
+  const Tensor starts =
+      context.has(2) ? context.in(2).to(at::kLong).flatten() : at::zeros({fits ? cache.size(0) : 0}, at::kLong);
+  if (!fits || starts.numel() != cache.size(0))
+    throw Error(ErrorKind::shape, describe(node), "writes {} into {}", to_string(update.sizes()),
+                to_string(cache.sizes()));
+  const std::string mode = node.text("mode", "linear");
+  if (mode != "linear" && mode != "circular") throw Error(ErrorKind::format, describe(node), "mode is '{}'", mode);
+  if (update.numel() == 0) return {cache};
+  Tensors samples;
+  for (int64_t b = 0; b < cache.size(0); ++b) {
+    Tensor places = at::arange(update.size(axis), at::kLong) + starts[b];
+    if (mode == "circular") places = at::remainder(places, cache.size(axis));
+    samples.push_back(at::index_copy(cache[b], axis - 1, checked_indices(places, cache.size(axis), node), update[b]));
+  }
+  return {at::stack(samples)};
+}
+
 Cost cost(const CostContext& context) {
+  if (context.inputs.size() < 3) return {};
   return {.flops = context.node.text("reduction", "none") == "none" ? 0 : context.inputs[2].count()};
 }
 
@@ -90,7 +117,16 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate) {
 }
 
 constexpr OpDef kOps[] = {op("ScatterElements", scatter_elements).taking("axis reduction"),
-                          op("ScatterND", scatter_nd).taking("reduction")};
+                          op("ScatterND", scatter_nd).taking("reduction"),
+                          {.type = "TensorScatter",
+                           .attributes = "axis mode",
+                           .since = 24,
+                           .min_inputs = 2,
+                           .max_inputs = 3,
+                           .evaluate = tensor_scatter,
+                           .infer = infer_same,
+                           .cost = cost_none,
+                           .labels = labels_frozen}};
 
 }  // namespace scatter
 }  // namespace

@@ -85,6 +85,7 @@ struct OpTraits {
   LinearFunction linear = nullptr;
   bool probabilities = false;  // of scores, in the order of scores
   bool gate = false;           // between 0 and 1: how much of another value passes
+  bool own_types = false;      // takes half precision as it is; others are given float in its place
   uint8_t typed_like = 0;      // the first input that has the type of the output
 };
 

@@ -6,6 +6,7 @@
 
 #include "pare/ops/common.h"
 #include "pare/ops/onednn.h"
+#include "pare/ops/op.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/nodes.h"
 #include "pare/passes/relu_after_max_pool.h"
@@ -53,10 +54,29 @@ Graph pack_linear_layers(Graph graph) {
   return without_nodes(std::move(graph), gone);
 }
 
+// Weights that are stored as integers, as floats once and for all.
+Graph dequantize_constants(Graph graph) {
+  std::set<size_t> gone;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (node.op != "DequantizeLinear" || !node.domain.empty()) continue;
+    std::vector<at::Tensor> inputs;
+    for (const auto& input : node.inputs) {
+      const auto found = graph.tensors.find(input);
+      if (!input.empty() && found == graph.tensors.end()) break;
+      inputs.push_back(input.empty() ? at::Tensor() : found->second);
+    }
+    if (inputs.size() != node.inputs.size()) continue;
+    graph.tensors[node.outputs[0]] = evaluate(require_op(node), {.node = node, .inputs = inputs}).front();
+    gone.insert(n);
+  }
+  return without_nodes(std::move(graph), gone);
+}
+
 }  // namespace
 
 Graph for_inference(const Graph& graph) {
-  Graph result = relu_after_max_pool(fold_batch_norm(graph));
+  Graph result = relu_after_max_pool(fold_batch_norm(dequantize_constants(graph)));
   if (onednn_available()) result = pack_linear_layers(std::move(result));
   for (const auto& node : result.nodes) {
     if (node.op != "Conv" || !node.domain.empty() || node.inputs.size() < 2) continue;

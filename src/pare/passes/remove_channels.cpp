@@ -58,6 +58,8 @@ class Removal {
       if (is_new) {
         if (!taken.insert(name).second) found->second = fresh_name(result_, name + "_sliced");
         result_.tensors[found->second] = tensor;
+        if (const auto type = result_.carried.find(name); type != result_.carried.end())
+          result_.carried[found->second] = int32_t{type->second};
       }
       result_.nodes[use.first].inputs[use.second] = found->second;
     }

@@ -8,6 +8,7 @@
 #include "pare/analysis/shapes.h"
 #include "pare/core/memory.h"
 #include "pare/error.h"
+#include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 #include "pare/passes/inline_branches.h"
 #include "pare/passes/nodes.h"
@@ -61,10 +62,18 @@ bool all_constant(const Node& node, const Graph& graph) {
   return true;
 }
 
+// Integers that stand for floats stay integers: folded they would be four times as large, and a runtime would no longer
+// see a quantised layer.
+bool stores_integers(const Node& node, const Graph& graph) {
+  return node.op == "DequantizeLinear" && node.has_input(0) && graph.is_constant(node.inputs[0]) &&
+         graph.tensor(node.inputs[0]).numel() > 1;
+}
+
 // Evaluates a node of constant inputs; false when it has to stay.
 bool fold_node(const Node& node, Graph& graph, const Shapes& shapes) {
   const OpDef* op = find_op(node);
-  if (op == nullptr || node.op == "Dropout" || op->traits.kind == OpKind::random || !all_constant(node, graph))
+  if (op == nullptr || node.op == "Dropout" || op->traits.kind == OpKind::random || !all_constant(node, graph) ||
+      reads_carried(node, graph))
     return false;
   for (const auto& output : node.outputs) {
     const TensorType* type = shapes.find(output);
@@ -184,7 +193,7 @@ Graph fold(const Graph& original) {
   std::map<std::string, size_t> reads = reads_of(graph);
   std::vector<Node> kept;
   for (Node node : graph.nodes) {
-    if (fold_node(node, graph, probes.a) || fold_by_shape(node, graph, probes)) {
+    if (!stores_integers(node, graph) && (fold_node(node, graph, probes.a) || fold_by_shape(node, graph, probes))) {
       for (const auto& input : node.inputs)  // a constant that only folded nodes read makes room for others
         if (--reads[input] == 0) graph.tensors.erase(input);
       continue;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "pare/error.h"
 #include "pare/prune/candidates.h"
@@ -35,6 +36,7 @@ class Selector {
   }
 
   Selection run() {
+    if (options_.budget == Budget::channels && options_.scope == Scope::global) check_floors();
     if (options_.budget == Budget::channels || options_.budget == Budget::widths)
       return checked(at_ratio(options_.ratio * options_.part, options_.part));
     // Removing more channels never adds parameters or MACs, so bisection finds the least ratio that is enough.
@@ -47,24 +49,48 @@ class Selector {
       throw Error(ErrorKind::usage, option_of(options_.budget),
                   "at most {:.1f} % can be removed from the groups that may be cut, {:.1f} % are asked for", 100 * most,
                   100 * options_.ratio);
+    const auto enough = [&](const Selection& selection) { return saved(selection) >= options_.ratio * options_.part; };
     Selection best = at_ratio(high, options_.part);
     for (int i = 0; i < 20; ++i) {
       const double middle = (low + high) / 2;
       Selection selection = at_ratio(middle, options_.part);
-      if (saved(selection) >= options_.ratio * options_.part) {
+      if (enough(selection)) {
         high = middle;
         best = std::move(selection);
       } else {
         low = middle;
       }
     }
-    return checked(std::move(best));
+    return checked(no_more_than_needed(at_ratio(low, options_.part), best, enough));
   }
 
  private:
   struct Scored : Candidate {
     at::Tensor scores;  // of its removable channels, undefined when it is left alone
   };
+
+  // Widths are rounded, so that many groups become narrower at one ratio and far more goes than is asked for. Of those
+  // that differ between too little and enough the fewest go: the widest first, of equal ones the last in the network.
+  template <typename Enough>
+  Selection no_more_than_needed(const Selection& too_little, const Selection& best, const Enough& enough) const {
+    std::vector<size_t> order;
+    for (size_t c = 0; c < candidates_.size(); ++c)
+      if (too_little.groups[c].kept != best.groups[c].kept) order.push_back(c);
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(candidates_[a].width, a) > std::pair(candidates_[b].width, b);
+    });
+    const auto first = [&](size_t count) {
+      Selection selection = too_little;
+      for (size_t i = 0; i < count; ++i) selection.groups[order[i]] = best.groups[order[i]];
+      return selection;
+    };
+    size_t few = 0, many = order.size();
+    while (few + 1 < many) {
+      const size_t middle = (few + many) / 2;
+      (enough(first(middle)) ? many : few) = middle;
+    }
+    return first(many);
+  }
 
   void score(Candidate candidate, const Importance& importance) {
     Scored scored{std::move(candidate), {}};
@@ -178,8 +204,22 @@ class Selector {
   }
 
   int64_t most_of(const Scored& candidate) const {
-    const auto floor = static_cast<int64_t>(std::floor(static_cast<double>(candidate.width) * options_.floor + 1e-9));
+    const auto floor = static_cast<int64_t>(std::ceil(static_cast<double>(candidate.width) * options_.floor - 1e-9));
     return candidate.plan.total - std::max<int64_t>(floor, 1);
+  }
+
+  // Groups that stay at their floors may leave too few channels to remove.
+  void check_floors() const {
+    int64_t all = 0, most = 0;
+    for (const auto& candidate : candidates_) {
+      if (candidate.ratio || !candidate.scores.defined()) continue;
+      all += candidate.scores.numel() + candidate.gone();
+      most += std::clamp<int64_t>(most_of(candidate), 0, candidate.scores.numel()) + candidate.gone();
+    }
+    if (static_cast<double>(most) < std::floor(static_cast<double>(all) * options_.ratio * options_.part + 1e-9))
+      throw Error(ErrorKind::usage, option_of(options_.budget),
+                  "at most {:.1f} % can be removed with `floor` {}, {:.1f} % are asked for",
+                  100 * static_cast<double>(most) / static_cast<double>(all), options_.floor, 100 * options_.ratio);
   }
 
   // A step may round to nothing; all of them together may not.

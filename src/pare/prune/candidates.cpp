@@ -187,6 +187,8 @@ std::vector<Candidate> candidates(const Graph& graph, const ChannelMap& map, con
   if (options.round_to < 1) throw Error(ErrorKind::usage, OptionName{"round-to"}, "expected 1 or more");
   if (!(options.floor >= 0 && options.floor <= 1))
     throw Error(ErrorKind::usage, OptionName{"floor"}, "expected 0 to 1");
+  if (map.groups.empty())
+    throw Error(ErrorKind::usage, "prune", "nothing would be removed: {}", why_no_channels(graph, map));
   return Opening(graph, map, options).run();
 }
 
@@ -206,8 +208,7 @@ Error nothing_left(const std::vector<Candidate>& candidates) {
   for (const auto& candidate : candidates)
     list += fmt::format("{}{} ({} channels): {}", list.empty() ? ": " : "; ", candidate.plan.name, candidate.plan.total,
                         candidate.plan.reason.empty() ? "the ratio rounds to nothing" : candidate.plan.reason);
-  return Error(ErrorKind::usage, "prune", "nothing would be removed{}",
-               list.empty() ? ": no layer makes channels" : list);
+  return Error(ErrorKind::usage, "prune", "nothing would be removed{}", list);
 }
 
 }  // namespace pare

@@ -1,4 +1,4 @@
-#include "pare/report.h"
+#include "pare/evaluate.h"
 
 #include "pare/report/page.h"
 

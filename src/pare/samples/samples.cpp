@@ -108,4 +108,10 @@ Samples with_mirrored(const Samples& samples) {
   return both;
 }
 
+Samples mirrored_colour(const Graph& graph, const Samples& samples) {
+  const auto& dims = graph.inputs.at(0).dims;
+  const bool colour = graph.inputs.size() == 1 && dims && dims->size() == 4 && (*dims)[1].size == 3;
+  return colour ? with_mirrored(samples) : samples;
+}
+
 }  // namespace pare

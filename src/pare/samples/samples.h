@@ -19,4 +19,7 @@ Samples next_samples(const SampleStream& stream, int64_t least);
 // where there are several inputs or they are no images.
 Dataset dataset_of(const Samples& samples);
 
+// With the mirror images of a network's only input, where that takes colour images: twice the places to learn from.
+Samples mirrored_colour(const Graph& graph, const Samples& samples);
+
 }  // namespace pare

@@ -22,6 +22,7 @@ void MaskOptions::describe(OptionVisitor& options) {
   options.field("with-last", with_last, "mask the last linear layer too");
   options.field("distribution", distribution, "how the kept weights spread over the layers");
   options.essential().field("pattern", pattern, "N:M, at most N of every M neighbouring inputs are kept, as 2:4");
+  options.field("block", block, "OUTPUTSxINPUTS, weights go in such tiles, as 1x4");
   options.field("allow-empty", allow_empty, "let a layer lose all its weights");
 }
 
@@ -145,7 +146,7 @@ TensorMap masks_by_score(const TensorMap& scores, const TensorMap& second, doubl
     for (int64_t i = 0; i < count; ++i) keep[static_cast<size_t>(entries[static_cast<size_t>(i)].place)] = 1;
   };
   const int64_t budget = kept_count(sparsity, all);
-  if (options.distribution == MaskDistribution::global) {
+  if (options.distribution == MaskDistribution::global || options.distribution == MaskDistribution::automatic) {
     std::vector<Entry> joint;
     joint.reserve(static_cast<size_t>(all));
     int64_t reserved = 0;

@@ -17,6 +17,7 @@
 #include "pare/passes/working_form.h"
 #include "pare/prune/allocate_channels.h"
 #include "pare/prune/pruned_cost.h"
+#include "pare/quantize/network.h"
 #include "pare/workflow/compress_memory.h"
 #include "pare/workflow/held_out.h"
 #include "pare/workflow/latency_table.h"
@@ -68,6 +69,7 @@ class Compressor {
       if (!job_.plan) {
         result_.graph = finished(job_.minutes > 0 ? repaired(*found) : solved(*found, images_.samples(network_)));
         result_.after = measured(result_.graph, where, job_.progress, "measuring the result");
+        if (job_.int8) quantize_result(where);
       } else {
         result_.after = measured(without(*found), nullptr, job_.progress, "");
       }
@@ -78,6 +80,20 @@ class Compressor {
   }
 
  private:
+  // The result as integers, and what each step did.
+  void quantize_result(const Dataset* where) {
+    const Graph pruned = result_.graph;
+    QuantizedNetwork found = quantize_network(working_form(pruned), images_.samples(network_),
+                                              images_.mirrored(network_), {.seed = job_.seed}, watch_);
+    result_.notes.insert(result_.notes.end(), found.notes.begin(), found.notes.end());
+    result_.graph = close_batch(std::move(found.graph), given_);
+    result_.steps = {{"original", result_.before}, {"pruned", result_.after}};
+    result_.after = measured(result_.graph, where, job_.progress, "measuring the integers");
+    result_.steps.push_back({"int8", result_.after});
+    const auto times = meter_.measure({given_, pruned, result_.graph}, timing("timing the steps"));
+    for (size_t i = 0; i < times.size(); ++i) result_.steps[i].latency = times[i].median;
+  }
+
   // --- what is learned once
 
   void learn() {
@@ -268,7 +284,7 @@ class Compressor {
         cuts.push_back({plan.group, plan.removed, static_cast<int64_t>(plan.removed.size()), /*choose=*/true});
     if (cuts.empty()) return network_;
     RefitOptions options;
-    options.seed = job_.seed;
+    options.read.seed = job_.seed;
     options.fisher = study_.fisher;
     return without_zero_offsets(
         refit(network_, map_, cuts, images_.mirrored(network_, samples), options, watch_).graph);

@@ -28,9 +28,11 @@ void CompressOptions::describe(OptionVisitor& options) {
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.essential().field("minutes", minutes,
                             "of repair at the end: distillation from the original on the images, unlabelled");
+  options.essential().field("int8", int8, "then store weights and activations as 8-bit integers");
   options.heading("output");
   options.essential().field("plan", plan,
                             "only show which widths would reach the goal; needs a goal besides --max-drop");
+  options.only({"int8"}, {without("plan")});
 }
 
 void CompressJob::describe(OptionVisitor& options) {

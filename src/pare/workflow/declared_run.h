@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pare/graph.h"
@@ -21,5 +22,9 @@ class DeclaredRun {
   Program program_;
   std::vector<ValueInfo> outputs_;
 };
+
+// A tensor as the input that a model declares: of its type, where no number changes by that, and of its extents (the
+// first may be another: it is the batch). Error{shape} names `where` the tensor comes from and says what was expected.
+at::Tensor as_declared(const ValueInfo& input, const at::Tensor& tensor, const std::string& where);
 
 }  // namespace pare

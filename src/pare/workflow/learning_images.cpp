@@ -18,15 +18,24 @@ namespace {
 
 constexpr int64_t kDataSamples = 256;
 constexpr int64_t kJudges = 32;
-constexpr int64_t kDistilledTogether = 64;
 
-// Small images are cheap, and give few places to learn from: more of them, 64 of large ones.
+// Small images are cheap, and give few places to learn from: more of them, 128 of large ones.
 int64_t made_samples(const Graph& graph) {
-  constexpr int64_t kPixels = kDistilledTogether * 3 * 32 * 32;
+  constexpr int64_t kFewest = 128, kPixels = kFewest * 3 * 32 * 32;
   int64_t pixels = 1;
   const auto& dims = graph.inputs.at(0).dims;
   for (size_t axis = 1; dims && axis < dims->size(); ++axis) pixels *= std::max<int64_t>((*dims)[axis].size, 1);
-  return std::clamp<int64_t>(kPixels / pixels, kDistilledTogether, 1024);
+  return std::clamp<int64_t>(kPixels / pixels, kFewest, 1024);
+}
+
+// What distillation starts from has objects, as photographs have.
+NoiseKind noise_of(MadeImages images) {
+  switch (images) {
+    case MadeImages::pink: return NoiseKind::pink;
+    case MadeImages::smooth: return NoiseKind::smooth;
+    case MadeImages::white: return NoiseKind::white;
+    default: return NoiseKind::leaves;
+  }
 }
 
 // This rank's part of the samples.
@@ -91,7 +100,7 @@ Samples LearningImages::judges(const Graph& graph, bool solves) {
     return own_part(part_of(every, learned(), learned() + std::min(more, kJudges)), *options_.ranks);
   const Samples& own = samples(graph);
   if (!solves) return part_of(own, 0, std::min(own.size, kJudges));
-  return chosen_by(mirrored(graph), RefitOptions().checked);
+  return chosen_by(mirrored(graph), LayerReaderOptions().checked);
 }
 
 // Where there is neither data nor a method that makes images: what is far worse than none is so on noise too.
@@ -111,9 +120,7 @@ Samples LearningImages::noise(const Graph& graph) {
 }
 
 Samples LearningImages::mirrored(const Graph& graph, const Samples& some) const {
-  const auto& dims = graph.inputs.at(0).dims;
-  const bool colour = graph.inputs.size() == 1 && dims && dims->size() == 4 && (*dims)[1].size == 3;
-  return colour && !options_.no_mirror ? with_mirrored(some) : some;
+  return options_.no_mirror ? some : mirrored_colour(graph, some);
 }
 
 const Dataset& LearningImages::data(const Graph& graph) {
@@ -141,12 +148,9 @@ const Batch& LearningImages::batch(const Graph& graph) {
 
 std::vector<at::Tensor> LearningImages::made(const Graph& graph) const {
   const int64_t count = options_.samples > 0 ? options_.samples : made_samples(graph);
-  NoiseOptions noise{.count = count, .seed = options_.seed};
-  if (options_.images == MadeImages::white) noise.kind = NoiseKind::white;
-  if (options_.images == MadeImages::smooth) noise.kind = NoiseKind::smooth;
+  NoiseOptions noise{.kind = noise_of(options_.images), .count = count, .seed = options_.seed};
   if (options_.images != MadeImages::distilled) return noise_inputs(graph, noise);
   const DistilledImages images = distill_images(graph, {.count = count,
-                                                        .batch = std::min(count, kDistilledTogether),
                                                         .steps = options_.distill_steps,
                                                         .start = noise,
                                                         .seed = options_.seed,
@@ -155,10 +159,10 @@ std::vector<at::Tensor> LearningImages::made(const Graph& graph) const {
                                                             options_.progress("distilling images", done, all);
                                                         }});
   if (images.source.empty())
-    notes_.emplace_back("neither batch norms nor classes to distil images from: used noise with a 1/f spectrum");
+    notes_.emplace_back("neither batch norms nor classes to distil images from: used shapes before one another");
   else
-    notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} of noise", count, images.source,
-                                 images.after, images.before));
+    notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} to begin with", count,
+                                 images.source, images.after, images.before));
   return images.inputs;
 }
 

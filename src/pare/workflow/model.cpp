@@ -131,6 +131,10 @@ Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint
                       std::vector<std::string>& notes) {
   MappedFile::open(path);  // a missing file is told before a missing `arch`
   refuse_foreign(path);
+  if (options.arch.empty() && !looks_like_weights(path))
+    throw Error(ErrorKind::format, path,
+                "is no model: expected an ONNX file with a name that ends in .onnx, or weights (safetensors, PyTorch) "
+                "beside `arch`");
   if (options.arch.empty())
     throw Error(ErrorKind::usage, path,
                 "holds weights without a network; name its architecture by `arch` (the help of `arch` lists them)");

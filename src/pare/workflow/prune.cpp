@@ -12,8 +12,8 @@
 #include "pare/passes/working_form.h"
 #include "pare/samples/samples.h"
 #include "pare/workflow/evaluate.h"
+#include "pare/workflow/measure.h"
 #include "pare/workflow/measured.h"
-#include "pare/workflow/output_distance.h"
 #include "pare/workflow/pruner.h"
 
 namespace pare {
@@ -22,43 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// By accuracy where there are labels and class scores, else by how far outputs are from the original's.
-class Measure {
- public:
-  Measure(const Graph& original, const PruneJob& options) : original_(original), options_(options) {
-    if (!options.ranks->main() || options.plan) return;
-    data_ = options.measured_on(original);
-    if (data_)
-      samples_ = samples_of(*data_, original);
-    else if (options.given != nullptr)
-      samples_ = *options.given;
-    by_distance_ = samples_.size > 0 && (!samples_.labelled() || !gives_class_scores(original, samples_));
-  }
-
-  Measured operator()(const Graph& graph, const std::string& what) const {
-    if (!by_distance_) return measured(graph, labelled(), options_.progress, what);
-    const auto progress = [&](int64_t done, int64_t all) {
-      if (options_.progress) options_.progress(what, done, all);
-    };
-    return {.cost = cost_of(graph), .metrics = {{"distance", output_distance(original_, graph, samples_, progress)}}};
-  }
-
-  bool by_distance() const { return by_distance_; }
-  const Dataset* labelled() const { return data_ && !by_distance_ ? &*data_ : nullptr; }
-
-  std::string note() const {
-    return fmt::format("{}: measured by the distance of outputs from the original's, relative to their length",
-                       samples_.labelled() ? "the outputs are not the scores of classes" : "there are no labels");
-  }
-
- private:
-  const Graph& original_;
-  const PruneJob& options_;
-  std::optional<Dataset> data_;
-  Samples samples_;
-  bool by_distance_ = false;
-};
 
 // No more than two standard errors above guessing, of few images not half way to all: something between data and
 // network does not fit.
@@ -101,7 +64,8 @@ std::string fitting_budget(const Graph& graph, const PruneJob& all, const Datase
     budget.ratio *= part;
     const double after = metrics_of(evaluate({pruner.cut(graph, budget)}, data), 0).front().second;
     if (before - after <= *options.max_drop)
-      return fmt::format("; {} {:.3g} would have fitted ({:.4f})", option_of(budget.budget), budget.ratio, after);
+      return fmt::format("; {} {:.3g} would have fitted on the same images ({:.4f})", option_of(budget.budget),
+                         budget.ratio, after);
   }
   return "; not even an eighth of the budget would have fitted";
 }
@@ -160,6 +124,10 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   before.cost = cost_of(graph);
   if (measure.by_distance()) pruner.result().notes.push_back(measure.note());
   if (measure.labelled() != nullptr) check_chance(before, *measure.labelled(), options, pruner.result().notes);
+  if (given.compensate == "auto" && !options.has_data() && !options.empty && !options.plan)
+    pruner.result().notes.emplace_back(
+        "without data the kept channels take over by their weights alone; `compensate` synthetic makes images from the "
+        "network first: slower, and real networks lose far less");
   const auto method_start = Clock::now();
   Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {

@@ -53,7 +53,7 @@ Pruner::Pruner(const PruneJob& options)
   if (method_.images == ImageSource::data && !options.has_data())
     throw Error(ErrorKind::usage, OptionName{"data"}, "'{}' learns from images: name the data", method_.name);
   if (options.samples < 0) throw Error(ErrorKind::usage, OptionName{"samples"}, "expected 0 or more");
-  if (options.distill_steps < 1) throw Error(ErrorKind::usage, OptionName{"distill-steps"}, "expected 1 or more");
+  if (options.distill_steps < 0) throw Error(ErrorKind::usage, OptionName{"distill-steps"}, "expected 0 or more");
   if (options.nnls.terms < 1) throw Error(ErrorKind::usage, OptionName{"terms"}, "expected 1 or more");
   if (options.nmf.iterations < 1) throw Error(ErrorKind::usage, OptionName{"nmf-iterations"}, "expected 1 or more");
   check_fraction(options.most_sim.threshold, "threshold", 1);
@@ -63,7 +63,7 @@ Pruner::Pruner(const PruneJob& options)
   if (options.minutes > 0 && !options.ranks->alone())
     throw Error(ErrorKind::usage, OptionName{"minutes"}, "repair works on one rank alone");
   if (options.ridge > 0) method_options_.refit.solve = {.ridge = options.ridge, .choices = {}};
-  method_options_.refit.seed = options.seed;
+  method_options_.refit.read.seed = options.seed;
 }
 
 Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {

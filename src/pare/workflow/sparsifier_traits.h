@@ -13,6 +13,7 @@ struct SparsifierTraits {
   bool rounds_say = false;         // they say how many go where `sparsity` does not
   bool masks_in_training = false;  // by weights that move: the options of masks are part of it
   bool whole_channels = false;     // removes them, not weights
+  bool one_shot = false;           // from samples of a trained network, without labels and training
   bool mask_at_end = false;        // its mask is that of the last step, which fits no earlier epoch and no average
 };
 

@@ -7,11 +7,15 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/error.h"
+#include "pare/passes/open_batch.h"
+#include "pare/passes/precision.h"
+#include "pare/passes/working_form.h"
 #include "pare/samples/samples.h"
 #include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"
 #include "pare/sparsify/gradual.h"
 #include "pare/sparsify/hard_concrete.h"
+#include "pare/sparsify/one_shot.h"
 #include "pare/sparsify/slimming.h"
 #include "pare/workflow/distill.h"
 #include "pare/workflow/prune.h"
@@ -42,6 +46,13 @@ class Sparsifier {
     names_ = maskable_tensors(graph_, options.mask);
     mask_ = options.mask;
     mask_.axes = input_axes(graph_, names_);
+  }
+
+  Sparsifier(Graph graph, const OneShotInput& input, const SparsifyOptions& options, const Trainer& trainer,
+             Observer& observer)
+      : Sparsifier(std::move(graph), true, input.data, options, trainer) {
+    samples_ = &input.samples;
+    observer_ = &observer;
   }
 
   SparsifyResult run() {
@@ -198,6 +209,26 @@ class Sparsifier {
     finish_round("pruned");
   }
 
+  void one_shot() {
+    const Graph working = working_form(graph_);
+    const Samples some = part_of(*samples_, 0, std::min(samples_->size, options_.samples > 0 ? options_.samples : 256));
+    const ProcessGroup& ranks = observer_->ranks();
+    if (some.size < ranks.size())
+      throw Error(ErrorKind::usage, OptionName{"samples"}, "{} are too few to learn from", some.size);
+    const Samples own =
+        part_of(some, some.size * ranks.rank() / ranks.size(), some.size * (ranks.rank() + 1) / ranks.size());
+    const bool solve = options_.method == "obs";
+    OneShotOptions method{.solve = solve, .sparsity = *options_.asked(), .mask = options_.mask};
+    method.seed = options_.training.train.seed;
+    if (method.mask.distribution == MaskDistribution::automatic) method.mask.distribution = MaskDistribution::erk;
+    OneShot found = sparsify_in_one_shot(working, solve && !options_.no_mirror ? mirrored_colour(graph_, own) : own,
+                                         method, *observer_);
+    graph_ = close_batch(narrowed_like(std::move(found.graph), graph_), graph_);
+    result_.masks = std::move(found.masks);
+    result_.notes = std::move(found.notes);
+    finish_round(options_.method);
+  }
+
   void gradual() {
     GradualPruning method({.sparsity = *options_.asked(),
                            .begin = options_.gmp_begin,
@@ -302,6 +333,8 @@ class Sparsifier {
   const Dataset& data_;
   const SparsifyOptions& options_;
   const Trainer& trainer_;
+  const Samples* samples_ = nullptr;  // one_shot
+  Observer* observer_ = nullptr;
   std::vector<std::string> names_;
   MaskOptions mask_;  // with the axes of this graph
   int64_t epochs_ = 0;
@@ -322,6 +355,8 @@ struct SparsifierList {
        &Sparsifier::iterative_continued},
       {{.name = "l0", .finds_count = true, .mask_at_end = true}, &Sparsifier::hard_concrete},
       {{.name = "slimming", .whole_channels = true}, &Sparsifier::slimming},
+      {{.name = "wanda", .one_shot = true}, &Sparsifier::one_shot},
+      {{.name = "obs", .one_shot = true}, &Sparsifier::one_shot},
       {{.name = "lr-rewind", .dense_first = true, .rounds = true}, &Sparsifier::rate_rewinding},
       {{.name = "weight-rewind", .dense_first = true, .rounds = true}, &Sparsifier::prune_rewound},
   };
@@ -345,12 +380,26 @@ std::vector<std::string> sparsifiers() {
 
 SparsifyResult sparsify(const Graph& graph, const Samples& samples, const SparsifyOptions& options,
                         Observer& observer) {
+  if (is_one_shot(options.method))
+    return sparsify(graph, {samples, options.finetune > 0 ? dataset_of(samples) : Dataset{}}, options,
+                    observed_training(observer), observer);
   return sparsify(graph, options.trained, dataset_of(samples), options, observed_training(observer));
 }
 
 SparsifyResult sparsify(const Graph& graph, bool trained, const Dataset& data, const SparsifyOptions& options,
                         const Trainer& trainer) {
+  if (is_one_shot(options.method)) {
+    Observer& nobody = unobserved();
+    return sparsify(graph, {samples_of(data, graph), data}, options, trainer, nobody);
+  }
   return Sparsifier(graph, trained, data, options, trainer).run();
 }
+
+SparsifyResult sparsify(const Graph& graph, const OneShotInput& input, const SparsifyOptions& options,
+                        const Trainer& trainer, Observer& observer) {
+  return Sparsifier(graph, input, options, trainer, observer).run();
+}
+
+bool is_one_shot(const std::string& method) { return sparsifier_traits(method).one_shot; }
 
 }  // namespace pare

@@ -14,4 +14,14 @@ namespace pare {
 SparsifyResult sparsify(const Graph& graph, bool trained, const Dataset& data, const SparsifyOptions& options,
                         const Trainer& trainer);
 
+// wanda and obs: what they learn from; `data`, empty unless there is fine-tuning, is what that trains on.
+struct OneShotInput {
+  const Samples& samples;
+  const Dataset& data;
+};
+SparsifyResult sparsify(const Graph& graph, const OneShotInput& input, const SparsifyOptions& options,
+                        const Trainer& trainer, Observer& observer);
+// Does the method learn from samples alone? Error{usage} for a method that there is not.
+bool is_one_shot(const std::string& method);
+
 }  // namespace pare

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "pare/error.h"
+#include "pare/sparsify/one_shot.h"
 #include "pare/workflow/sparsifier_traits.h"
 #include "pare/workflow/sparsify.h"
 
@@ -25,6 +26,8 @@ void SparsifyOptions::describe(OptionVisitor& options) {
   options.field("gmp-begin", gmp_begin, "gmp: part of the run at which removing begins");
   options.field("gmp-end", gmp_end, "gmp: part of the run at which it ends");
   options.field("gmp-every", gmp_every, "gmp: steps between two removals");
+  options.field("samples", samples, "wanda, obs: images to learn from (0: 256), unlabelled");
+  options.field("no-mirror", no_mirror, "obs: do not learn from the mirror images of colour images too");
   mask.describe(options);
   distill.describe(options);
   training.describe(options);
@@ -39,8 +42,11 @@ void SparsifyOptions::describe(OptionVisitor& options) {
   options.only({"rewind"}, {with("method", {"cs", "imp", "lr-rewind", "weight-rewind"})});
   options.only({"finetune-lr"}, {with("finetune")});
   options.only({"gmp-begin", "gmp-end", "gmp-every"}, {with("method", {"gmp"})});
-  options.only({"include", "exclude", "with-last", "distribution", "pattern", "allow-empty"},
-               {without("method", {"slimming"})});
+  options.only({"include", "exclude", "with-last", "distribution", "pattern"}, {without("method", {"slimming"})});
+  options.only({"allow-empty"}, {without("method", {"slimming", "wanda", "obs"})});
+  options.only({"samples", "block"}, {with("method", {"wanda", "obs"})});
+  options.only({"no-mirror"}, {with("method", {"obs"})});
+  options.only({"block"}, {without("pattern")});
   options.only({"distribution"}, {without("pattern")});
 }
 
@@ -78,6 +84,11 @@ void SparsifyOptions::check(bool trained) const {
   }
   if (trained && method == "weight-rewind")
     throw Error(ErrorKind::usage, OptionName{"method"}, "weight-rewind needs the early weights: start from `arch`");
+  if (own.one_shot && !trained)
+    throw Error(ErrorKind::usage, OptionName{"method"}, "{} takes weights from a trained network: name a model",
+                method);
+  if (samples < 0) throw Error(ErrorKind::usage, OptionName{"samples"}, "expected 0 or more, found {}", samples);
+  if (!mask.block.empty()) parse_tile(mask.block);
   check_used();
 }
 
@@ -92,6 +103,12 @@ void SparsifyOptions::check_used() const {
     throw Error(ErrorKind::usage, OptionName{"pattern"}, "{} removes {} of the weights, `sparsity` asks for {}",
                 mask.pattern, *asked(), *sparsity);
   refuse(own.whole_channels && !mask.pattern.empty(), "pattern", "removes whole channels");
+  refuse(!own.one_shot && !mask.block.empty(), "block", "knows no blocks; wanda and obs do");
+  refuse(!mask.block.empty() && !mask.pattern.empty(), "block", "goes with no `pattern`");
+  refuse(!own.one_shot && samples != 0, "samples", "trains on all there are");
+  refuse(own.one_shot && mask.distribution == MaskDistribution::global, "distribution",
+         "has scores that can't be compared over layers");
+  refuse(!own.one_shot && mask.distribution == MaskDistribution::owl, "distribution", "has no scores to take owl from");
   const bool spreads = mask.distribution != MaskOptions{}.distribution;
   refuse(spreads && own.whole_channels, "distribution", "removes whole channels");
   refuse(spreads && !mask.pattern.empty(), "distribution", "takes the same part of every layer with `pattern`");

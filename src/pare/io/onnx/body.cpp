@@ -2,6 +2,9 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
+#include <span>
+
 #include "pare/error.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/read.h"
@@ -62,8 +65,10 @@ Renamed names_after(const Node& node, const onnx::GraphProto& body, const std::s
 
 }  // namespace
 
-Graph read_body(const Graph& graph, const Node& node, const std::string& attribute,
-                const std::map<std::string, at::ScalarType>& types, const std::set<std::string>& taken) {
+namespace {
+
+// A model of the subgraph alone, with the opsets of the graph around it.
+onnx::ModelProto model_of_body(const Graph& graph, const Node& node, const std::string& attribute) {
   onnx::ModelProto model;
   model.set_ir_version(8);
   auto* own = model.add_opset_import();
@@ -73,23 +78,55 @@ Graph read_body(const Graph& graph, const Node& node, const std::string& attribu
     import->set_domain(domain);
     import->set_version(version);
   }
-  for (const auto& function : graph.functions)
-    if (!model.add_functions()->ParseFromString(function))
-      throw Error(ErrorKind::format, describe(node), "calls a function that cannot be read");
   *model.mutable_graph() = body_proto(node, attribute);
+  return model;
+}
+
+void set_type(onnx::ValueInfoProto& info, at::ScalarType dtype) {
+  info.clear_type();
+  info.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_type_of(dtype));
+}
+
+void add_input(onnx::ModelProto& model, const std::string& name, at::ScalarType dtype) {
+  auto* info = model.mutable_graph()->add_input();
+  info->set_name(name);
+  set_type(*info, dtype);
+}
+
+Graph read_model(const onnx::ModelProto& model, const Node& node) {
+  const std::string bytes = model.SerializeAsString();
+  return read_onnx_bytes(std::as_bytes(std::span(bytes.data(), bytes.size())), describe(node));
+}
+
+}  // namespace
+
+Graph read_body(const Graph& graph, const Node& node, const std::string& attribute,
+                const std::map<std::string, at::ScalarType>& types, const std::set<std::string>& taken) {
+  onnx::ModelProto model = model_of_body(graph, node, attribute);
   rename(*model.mutable_graph(), names_after(node, model.graph(), taken));
   for (const auto& name : node.captures) {
     const auto type = types.find(name);
     if (type == types.end()) throw Error(ErrorKind::unsupported, describe(node), "reads '{}' of unknown type", name);
-    auto* info = model.mutable_graph()->add_input();
-    info->set_name(name);
-    info->mutable_type()->mutable_tensor_type()->set_elem_type(onnx_type_of(type->second));
+    add_input(model, name, type->second);
   }
-  const std::string bytes = model.SerializeAsString();
-  Graph body = read_onnx_bytes(std::as_bytes(std::span(bytes.data(), bytes.size())), describe(node));
+  Graph body = read_model(model, node);
   std::set<std::string> used = taken;
   for (auto& inner : body.nodes) used.insert(inner.name = free_name(node.name + "/" + inner.name, used));
   return body;
+}
+
+Graph read_typed_body(const Graph& graph, const Node& node, const std::string& attribute,
+                      std::span<const at::ScalarType> types) {
+  onnx::ModelProto model = model_of_body(graph, node, attribute);
+  const auto own = static_cast<size_t>(model.graph().input_size());
+  if (types.size() != own + node.captures.size())
+    throw Error(ErrorKind::format, describe(node), "gives its subgraph '{}' {} values, expected {}", attribute,
+                types.size() - std::min(types.size(), node.captures.size()), own);
+  for (size_t i = 0; i < own; ++i) set_type(*model.mutable_graph()->mutable_input(static_cast<int>(i)), types[i]);
+  for (auto& output : *model.mutable_graph()->mutable_output())
+    if (!output.has_type()) set_type(output, at::kFloat);  // nothing that runs it asks
+  for (size_t i = 0; i < node.captures.size(); ++i) add_input(model, node.captures[i], types[own + i]);
+  return read_model(model, node);
 }
 
 std::set<std::string> all_names(const Graph& graph) {

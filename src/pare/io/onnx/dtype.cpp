@@ -3,6 +3,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "pare/error.h"
+#include "pare/ops/dtype.h"
 
 namespace pare {
 
@@ -23,9 +24,10 @@ constexpr DtypePair kDtypes[] = {
 
 // In the order of onnx::TensorProto::DataType, with those that came after libonnx 1.12.
 constexpr const char* kDtypeNames[] = {
-    "undefined", "float",        "uint8",          "int8",       "uint16",         "int16",  "int32",     "int64",
-    "string",    "bool",         "float16",        "double",     "uint32",         "uint64", "complex64", "complex128",
-    "bfloat16",  "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",  "int4",
+    "undefined", "float",      "uint8",      "int8",         "uint16",         "int16",      "int32",
+    "int64",     "string",     "bool",       "float16",      "double",         "uint32",     "uint64",
+    "complex64", "complex128", "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+    "uint4",     "int4",       "float4e2m1", "float8e8m0",   "uint2",          "int2",
 };
 
 }  // namespace
@@ -33,7 +35,8 @@ constexpr const char* kDtypeNames[] = {
 std::optional<at::ScalarType> scalar_type_of_onnx(int32_t data_type) {
   for (const auto& pair : kDtypes)
     if (pair.onnx == data_type) return pair.aten;
-  return std::nullopt;
+  const auto carried = carried_type(data_type);
+  return carried ? std::optional(carried->carrier) : std::nullopt;
 }
 
 int32_t onnx_type_of(at::ScalarType dtype) {

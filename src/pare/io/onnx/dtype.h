@@ -1,4 +1,4 @@
-// Element types: ONNX's numbers and ATen's. Only types that ATen can compute with are read.
+// Element types: ONNX's numbers and ATen's.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -9,7 +9,7 @@
 
 namespace pare {
 
-// Nothing when ATen has no such type (uint16, string, complex, float8…).
+// The carrier (ops/dtype.h) of types that ATen lacks; nothing where there is none (string, complex, float8…).
 std::optional<at::ScalarType> scalar_type_of_onnx(int32_t data_type);
 // Error{unsupported} when ONNX has no such type.
 int32_t onnx_type_of(at::ScalarType dtype);

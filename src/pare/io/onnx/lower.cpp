@@ -199,8 +199,8 @@ constexpr LowerRule kLowerings[] = {
     {"GroupNormalization", 11, kAnyOpset, write_out_groups},
 };
 
-// The opset of the file, where something in a subgraph or in a function that one calls has another form in `opset`;
-// nothing where all can be written so. Functions import opsets of their own, which runtimes want to be the model's.
+// The opset of the file, where something in a subgraph has another form in `opset`; nothing where all can be written
+// so.
 std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool needed,
                                        std::vector<std::string>& raised_by) {
   const int64_t source = graph.source_opset;
@@ -215,8 +215,6 @@ std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool n
   for (const auto& node : graph.nodes)
     for (const auto& [domain, op] : content_of_subgraphs(node).operators)
       if (domain.empty() && form_differs(op, source, opset)) return keep("the subgraph of " + describe(node), op);
-  for (const auto& [domain, op] : content_of_functions(called_functions(graph)).operators)
-    if (domain.empty()) return keep("a function", op);
   return std::nullopt;
 }
 
@@ -232,6 +230,11 @@ int64_t choose_opset(const Graph& graph, int64_t target, std::vector<std::string
     if (tensor.scalar_type() == at::kBFloat16 && opset < 13) {
       raised_by.push_back(fmt::format("tensor '{}' is bfloat16, which needs opset 13", name));
       opset = 13;
+    }
+  for (const auto& [name, type] : graph.carried)  // uint4 and int4 came with opset 21, uint2 and int2 with 25
+    if (const int64_t needed = type >= 25 ? 25 : type >= 21 ? 21 : 0; needed > opset) {
+      raised_by.push_back(fmt::format("'{}' is of fewer than eight bits, which needs opset {}", name, needed));
+      opset = needed;
     }
   if (const auto kept = opset_of_bodies(graph, opset, opset > target, raised_by)) return *kept;
   return opset;

@@ -16,7 +16,7 @@ struct LoweredGraph {
   std::vector<std::string> raised_by;  // who made it rise, one sentence each; empty when it is the target
 };
 
-// `target` is 11 to 21, else Error{usage}. A subgraph stays in the opset of its file: when the target has another form
+// `target` is 11 to 28, else Error{usage}. A subgraph stays in the opset of its file: when the target has another form
 // of an operator in it, the whole model is written in the file's opset, or Error{unsupported} when that cannot be.
 LoweredGraph lower(Graph graph, int64_t target);
 

@@ -15,9 +15,12 @@
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/import.h"
+#include "pare/io/onnx/inline_functions.h"
+#include "pare/io/onnx/newer_fields.h"
 #include "pare/io/onnx/subgraph.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/upgrade.h"
+#include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 
 namespace pare {
@@ -27,7 +30,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kOldestIr = 3;
-constexpr int64_t kNewestIr = 10;
+constexpr int64_t kNewestIr = 14;
 constexpr int kReadBlock = 1 << 18;
 
 onnx::ModelProto parse_model(google::protobuf::io::ZeroCopyInputStream& stream, const std::string& file) {
@@ -64,22 +67,6 @@ int64_t read_versions(const onnx::ModelProto& model, Graph& graph, const std::st
   return own.mapped();
 }
 
-void refuse_functions(const onnx::ModelProto& model, const std::string& file) {
-  for (const auto& function : model.functions())
-    for (const auto& node : model.graph().node())
-      if (function.name() == node.op_type() && plain_domain(function.domain()) == plain_domain(node.domain()))
-        throw Error(ErrorKind::unsupported, file, "calls the function {}.{}; export the model with functions inlined",
-                    function.domain(), function.name());
-}
-
-// Functions stay as bytes where subgraphs call them, and are written with these.
-void take_functions(const onnx::ModelProto& model, Graph& graph, const std::string& file) {
-  for (const auto& function : model.functions()) graph.functions.push_back(function.SerializeAsString());
-  graph.functions = called_functions(graph);
-  if (content_of_functions(graph.functions).external_data)
-    throw Error(ErrorKind::unsupported, file, "has a function with external data, which pare does not read");
-}
-
 [[noreturn]] void refuse_attribute(const Graph& graph, const Node& node, const std::string& name) {
   throw Error(ErrorKind::unsupported, describe(node), "has an attribute '{}', which {} of opset {} does not have", name,
               node.op, graph.source_opset);
@@ -91,10 +78,19 @@ void refuse_markers(const Graph& graph) {
       if (node.domain.empty() && is_marker(node, name)) refuse_attribute(graph, node, name);
 }
 
+// What is said of values whose type no rule can give.
+void keep_statements(Graph& graph, const KnownTypes& types) {
+  for (const auto& node : graph.nodes) {
+    if (find_op(node) != nullptr && !has_subgraph(node)) continue;
+    for (const auto& output : node.outputs)
+      if (const auto found = types.find(output); found != types.end()) graph.stated.insert(*found);
+  }
+}
+
 // Attributes of a known operator that its canonical form does not have: raised from an older form they would be gone.
 void check_attributes(const Graph& graph) {
   for (const auto& node : graph.nodes) {
-    const OpDef* op = node.domain.empty() ? find_op(node) : nullptr;
+    const OpDef* op = find_op(node);
     for (const auto& [name, value] : node.attributes)
       if (op != nullptr && !op->takes(name) && !is_marker(node, name)) refuse_attribute(graph, node, name);
   }
@@ -131,27 +127,47 @@ KnownTypes read_known_types(const onnx::GraphProto& proto) {
   return types;
 }
 
+void note_type(Graph& graph, const std::string& value, int32_t type) {
+  if (carried_type(type)) graph.carried[value] = type;
+}
+
 void take_initializers(onnx::GraphProto& proto, Graph& graph, ExternalFiles& files) {
   const auto add = [&](const std::string& name, at::Tensor tensor) {
     if (name.empty()) throw Error(ErrorKind::format, "initialiser", "has no name");
     if (!graph.tensors.emplace(name, std::move(tensor)).second)
       throw Error(ErrorKind::format, "initialiser '" + name + "'", "exists already");
   };
-  for (auto& tensor : *proto.mutable_initializer())
+  for (auto& tensor : *proto.mutable_initializer()) {
+    note_type(graph, tensor.name(), tensor.data_type());
     add(tensor.name(), take_tensor(tensor, files, "initialiser '" + tensor.name() + "'"));
+  }
   for (auto& sparse : *proto.mutable_sparse_initializer()) {
     const std::string name = sparse.values().name();
+    note_type(graph, name, sparse.values().data_type());
     add(name, take_sparse_tensor(sparse, files, "initialiser '" + name + "'"));
   }
 }
 
-Node take_node(onnx::NodeProto& proto, ExternalFiles& files) {
+// A tensor in an attribute says its type by itself; only that of a constant is known by the value that it makes.
+void note_attribute(Graph& graph, const Node& node, const onnx::AttributeProto& attribute) {
+  const int32_t type = attribute.has_t() ? attribute.t().data_type() : attribute.sparse_tensor().values().data_type();
+  if (!carried_type(type)) return;
+  if (node.op != "Constant" || !node.domain.empty() || node.outputs.empty())
+    throw Error(ErrorKind::unsupported, describe(node),
+                "attribute '{}' has element type {}, which pare reads of constants", attribute.name(),
+                onnx_type_name(type));
+  note_type(graph, node.outputs[0], type);
+}
+
+Node take_node(onnx::NodeProto& proto, Graph& graph, ExternalFiles& files) {
   Node node{.name = proto.name(), .op = proto.op_type(), .domain = plain_domain(proto.domain())};
   node.inputs.assign(proto.input().begin(), proto.input().end());
   node.outputs.assign(proto.output().begin(), proto.output().end());
   const std::string where = describe(node);
   if (node.op.empty()) throw Error(ErrorKind::format, where, "has no operator");
+  node.metadata = metadata_of(proto);
   for (auto& attribute : *proto.mutable_attribute()) {
+    note_attribute(graph, node, attribute);
     const bool sparse_constant = node.op == "Constant" && node.domain.empty() && attribute.name() == "sparse_value";
     Attribute value = sparse_constant ? take_sparse_tensor(*attribute.mutable_sparse_tensor(), files, where)
                                       : take_attribute(attribute, files, where);
@@ -185,23 +201,26 @@ Graph build_graph(onnx::ModelProto& model, const std::string& file, ExternalFile
   Graph graph;
   auto& proto = *model.mutable_graph();
   graph.name = proto.name();
+  inline_functions(model, file);
   graph.source_opset = read_versions(model, graph, file);
-  refuse_functions(model, file);
   for (const auto& entry : model.metadata_props()) graph.metadata[entry.key()] = entry.value();
   take_initializers(proto, graph, files);
   for (const auto& input : proto.input())
     if (!graph.is_constant(input.name())) graph.inputs.push_back(read_value_info(input, "graph input"));
   for (const auto& output : proto.output()) graph.outputs.push_back(read_value_info(output, "graph output"));
+  for (const auto* infos : {&proto.input(), &proto.output()})
+    for (const auto& info : *infos) note_type(graph, info.name(), info.type().tensor_type().elem_type());
   graph.nodes.reserve(proto.node_size());
-  for (auto& node : *proto.mutable_node()) graph.nodes.push_back(take_node(node, files));
-  take_functions(model, graph, file);
+  for (auto& node : *proto.mutable_node()) graph.nodes.push_back(take_node(node, graph, files));
   name_nodes(graph);
   check_made_once(graph);
   graph = absorb_constants(std::move(graph));
   graph = sort_topologically(std::move(graph));
   const int64_t opset = graph.source_opset;
   refuse_markers(graph);
-  graph = upgrade(std::move(graph), opset, read_known_types(proto));
+  const KnownTypes types = read_known_types(proto);
+  graph = upgrade(std::move(graph), opset, types);
+  keep_statements(graph, types);
   check_attributes(graph);
   graph = bypass_identities(std::move(graph));
   check_captures(graph);

@@ -1,6 +1,6 @@
 // Reads an ONNX model into a Graph.
 //
-// Opsets 1 to 21 are read; every operator is raised to the canonical form (io/onnx/upgrade.h). Constants become tensors
+// Opsets 1 to 28 are read; every operator is raised to the canonical form (io/onnx/upgrade.h). Constants become tensors
 // of the graph, initialisers are no longer inputs, consumers of an initialiser's Identity read the initialiser, nodes
 // are in topological order and all have names. Operators pare does not know are kept.
 #pragma once

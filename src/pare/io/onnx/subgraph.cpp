@@ -2,6 +2,8 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
+
 #include "pare/error.h"
 
 namespace pare {
@@ -22,12 +24,6 @@ void collect_node(const onnx::NodeProto& node, SubgraphContent& content) {
   content.operators.emplace(plain_domain(node.domain()), node.op_type());
   content.reads.insert(node.input().begin(), node.input().end());
   for (const auto& attribute : node.attribute()) collect_attribute(attribute, content);
-}
-
-onnx::FunctionProto parse_function(const std::string& bytes) {
-  onnx::FunctionProto function;
-  if (!function.ParseFromString(bytes)) throw Error(ErrorKind::format, "function", "cannot be read");
-  return function;
 }
 
 // Adds what one graph reads from outside itself; `content.reads` of nested graphs are resolved against this one.
@@ -55,6 +51,11 @@ void collect_graph(const onnx::GraphProto& graph, SubgraphContent& content) {
 
 }  // namespace
 
+bool has_subgraph(const Node& node) {
+  return std::ranges::any_of(node.attributes,
+                             [](const auto& entry) { return std::holds_alternative<OpaqueAttribute>(entry.second); });
+}
+
 SubgraphContent content_of_subgraphs(const Node& node) {
   SubgraphContent content;
   for (const auto& [name, attribute] : node.attributes) {
@@ -66,34 +67,6 @@ SubgraphContent content_of_subgraphs(const Node& node) {
     collect_attribute(proto, content);
   }
   return content;
-}
-
-SubgraphContent content_of_functions(const std::vector<std::string>& functions) {
-  SubgraphContent content;
-  for (const auto& bytes : functions) {
-    const onnx::FunctionProto function = parse_function(bytes);
-    for (const auto& node : function.node()) collect_node(node, content);
-  }
-  return content;
-}
-
-std::vector<std::string> called_functions(const Graph& graph) {
-  if (graph.functions.empty()) return {};
-  std::set<std::pair<std::string, std::string>> called;
-  for (const auto& node : graph.nodes) called.merge(content_of_subgraphs(node).operators);
-  std::vector<std::string> rest = graph.functions;
-  std::vector<std::string> result;
-  for (bool found = true; found;) {
-    found = false;
-    std::erase_if(rest, [&](const std::string& bytes) {
-      const onnx::FunctionProto function = parse_function(bytes);
-      if (!called.contains({plain_domain(function.domain()), function.name()})) return false;
-      called.merge(content_of_functions({bytes}).operators);
-      result.push_back(bytes);
-      return found = true;
-    });
-  }
-  return result;
 }
 
 }  // namespace pare

@@ -14,6 +14,9 @@ namespace pare {
 // ONNX's own domain has two names; here it has none.
 inline std::string plain_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
+// Has the node attributes that are graphs (or types), kept as bytes?
+bool has_subgraph(const Node& node);
+
 struct SubgraphContent {
   std::set<std::string> reads;  // values made neither inside nor given as inputs: they come from outside
   std::set<std::string> names;  // every value name inside
@@ -23,11 +26,5 @@ struct SubgraphContent {
 
 // Everything inside the subgraph attributes of a node; empty when it has none.
 SubgraphContent content_of_subgraphs(const Node& node);
-
-// Those of graph.functions that subgraphs of its nodes call, themselves or through each other.
-std::vector<std::string> called_functions(const Graph& graph);
-
-// Everything inside the bodies of functions (serialised FunctionProtos).
-SubgraphContent content_of_functions(const std::vector<std::string>& functions);
 
 }  // namespace pare

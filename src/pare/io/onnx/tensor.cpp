@@ -7,7 +7,9 @@
 #include <limits>
 
 #include "pare/error.h"
+#include "pare/io/onnx/carried.h"
 #include "pare/io/onnx/dtype.h"
+#include "pare/ops/dtype.h"
 
 namespace pare {
 
@@ -22,6 +24,7 @@ struct TensorLayout {
   std::vector<int64_t> dims;
   int64_t count = 1;
   int64_t bytes = 0;
+  int32_t carried = 0;  // the file's type, where `dtype` only carries it
 };
 
 template <typename Dims>
@@ -42,6 +45,9 @@ TensorLayout layout_of(int32_t data_type, const Dims& dims, const std::string& w
     layout.count *= dim;
   }
   layout.bytes = layout.count * static_cast<int64_t>(c10::elementSize(*dtype));
+  if (!carried_type(data_type)) return layout;
+  layout.carried = data_type;
+  layout.bytes = stored_bytes(data_type, layout.count);
   return layout;
 }
 
@@ -62,6 +68,8 @@ at::Tensor take_raw(onnx::TensorProto& proto, const TensorLayout& layout, const 
   if (static_cast<int64_t>(proto.raw_data().size()) != layout.bytes)
     throw Error(ErrorKind::format, where, "has dims [{}] and so {} bytes, but its data has {}",
                 fmt::join(layout.dims, ", "), layout.bytes, proto.raw_data().size());
+  if (layout.carried != 0)
+    return expand_stored(std::as_bytes(std::span(proto.raw_data())), layout.carried, layout.dims, where);
   if (layout.dtype == at::kBool) make_bools(proto.mutable_raw_data()->data(), layout.bytes);
   if (layout.bytes <= kSmallTensor) return copy_bytes(proto.raw_data().data(), layout);
   const std::shared_ptr<std::string> owner(proto.release_raw_data());
@@ -87,6 +95,10 @@ at::Tensor copy_field(const Field& field, const TensorLayout& layout, const std:
 }
 
 at::Tensor take_typed(const onnx::TensorProto& proto, const TensorLayout& layout, const std::string& where) {
+  if (layout.carried != 0) {
+    const std::string bytes = stored_in_fields(proto, layout.carried, layout.count, where);
+    return expand_stored(std::as_bytes(std::span(bytes)), layout.carried, layout.dims, where);
+  }
   switch (layout.dtype) {
     case at::kFloat: return copy_field<float>(proto.float_data(), layout, where);
     case at::kDouble: return copy_field<double>(proto.double_data(), layout, where);
@@ -122,6 +134,11 @@ at::Tensor take_external(const onnx::TensorProto& proto, const TensorLayout& lay
     throw Error(ErrorKind::format, where, "has dims [{}] and so {} bytes, but its external data has {}",
                 fmt::join(layout.dims, ", "), layout.bytes, length);
   const auto data = files.bytes(location, offset, length, where);
+  if (layout.carried != 0) {
+    files.count_copy(layout.count * static_cast<int64_t>(c10::elementSize(layout.dtype)), where);
+    const auto* bytes = static_cast<const std::byte*>(static_cast<const void*>(data.get()));
+    return expand_stored({bytes, static_cast<size_t>(layout.bytes)}, layout.carried, layout.dims, where);
+  }
   const bool aligned = reinterpret_cast<uintptr_t>(data.get()) % c10::elementSize(layout.dtype) == 0;
   if (aligned && layout.dtype != at::kBool && layout.bytes > 0)
     return at::from_blob(
@@ -176,15 +193,19 @@ at::Tensor take_sparse_tensor(onnx::SparseTensorProto& proto, ExternalFiles& fil
   return dense.view(layout.dims);
 }
 
-onnx::TensorProto tensor_header_to_proto(const at::Tensor& tensor) {
+onnx::TensorProto tensor_header_to_proto(const at::Tensor& tensor, int32_t carried) {
   onnx::TensorProto proto;
-  proto.set_data_type(onnx_type_of(tensor.scalar_type()));
+  proto.set_data_type(carried != 0 ? carried : onnx_type_of(tensor.scalar_type()));
   for (const int64_t dim : tensor.sizes()) proto.add_dims(dim);
   return proto;
 }
 
-onnx::TensorProto tensor_to_proto(const at::Tensor& tensor) {
-  onnx::TensorProto proto = tensor_header_to_proto(tensor);
+onnx::TensorProto tensor_to_proto(const at::Tensor& tensor, int32_t carried) {
+  onnx::TensorProto proto = tensor_header_to_proto(tensor, carried);
+  if (carried != 0) {
+    proto.set_raw_data(pack_stored(tensor, carried));
+    return proto;
+  }
   const at::Tensor dense = tensor.detach().cpu().contiguous();
   proto.set_raw_data(dense.data_ptr(), dense.nbytes());
   return proto;

@@ -18,10 +18,11 @@ at::Tensor take_tensor(onnx::TensorProto& proto, ExternalFiles& files, const std
 // The dense tensor; Error{unsupported} when it would be much larger than the sparse one.
 at::Tensor take_sparse_tensor(onnx::SparseTensorProto& proto, ExternalFiles& files, const std::string& where);
 
-// Type, dims and data (as raw_data) of a tensor; the name stays unset.
-onnx::TensorProto tensor_to_proto(const at::Tensor& tensor);
+// Type, dims and data (as raw_data) of a tensor; the name stays unset. `carried` is ONNX's number of a type that the
+// tensor's own only carries.
+onnx::TensorProto tensor_to_proto(const at::Tensor& tensor, int32_t carried = 0);
 
 // Type and dims only, for a tensor whose data goes to a file.
-onnx::TensorProto tensor_header_to_proto(const at::Tensor& tensor);
+onnx::TensorProto tensor_header_to_proto(const at::Tensor& tensor, int32_t carried = 0);
 
 }  // namespace pare

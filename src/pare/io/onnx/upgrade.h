@@ -1,7 +1,7 @@
-// Raises the operators of a file to the canonical form, that of opset 21: what older opsets keep in attributes becomes
+// Raises the operators of a file to the canonical form, that of opset 28: what older opsets keep in attributes becomes
 // inputs, renamed operators get their new name, changed defaults are spelled out.
 //
-// Two markers of pare's own stand for semantics that opset 21 no longer has; io/onnx/lower writes them out as standard
+// Two markers of pare's own stand for semantics that opset 28 no longer has; io/onnx/lower writes them out as standard
 // operators:
 //   Softmax, LogSoftmax, Hardmax   flatten=1    the tensor is first flattened to 2-D at `axis` (not the last one)
 //   GroupNormalization             per_group=1  scale and bias have one element per group, not per channel
@@ -15,7 +15,7 @@
 
 namespace pare {
 
-inline constexpr int64_t kCanonicalOpset = 21;
+inline constexpr int64_t kCanonicalOpset = 28;
 
 // What a file says about values: its value_info, inputs and outputs.
 using KnownTypes = std::map<std::string, ValueInfo>;

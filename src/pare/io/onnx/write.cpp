@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ostream>
@@ -12,7 +13,7 @@
 #include "pare/io/onnx/attribute.h"
 #include "pare/io/onnx/dtype.h"
 #include "pare/io/onnx/lower.h"
-#include "pare/io/onnx/subgraph.h"
+#include "pare/io/onnx/newer_fields.h"
 #include "pare/io/onnx/tensor.h"
 #include "pare/io/onnx/versions.h"
 #include "pare/version.h"
@@ -23,8 +24,7 @@ namespace {
 
 constexpr size_t kLargestModel = 1'800'000'000;  // bytes of tensors; a protobuf message ends at 2 GiB
 constexpr size_t kExternalFrom = 1024;           // smaller tensors stay in the model
-constexpr int64_t kFirstIrWithFunctions = 8;
-constexpr size_t kDataAlignment = 4096;  // so that the data can be memory-mapped
+constexpr size_t kDataAlignment = 4096;          // so that the data can be memory-mapped
 
 size_t tensor_bytes(const Graph& graph) {
   size_t total = 0;
@@ -32,10 +32,17 @@ size_t tensor_bytes(const Graph& graph) {
   return total;
 }
 
-void fill_value_info(const ValueInfo& info, onnx::ValueInfoProto& proto) {
+// ONNX's number of the type that another carries for the value; 0 where it is the tensor's own.
+int32_t carried_type_of(const Graph& graph, const std::string& name) {
+  const auto found = graph.carried.find(name);
+  return found == graph.carried.end() ? 0 : found->second;
+}
+
+void fill_value_info(const Graph& graph, const ValueInfo& info, onnx::ValueInfoProto& proto) {
   proto.set_name(info.name);
   auto& type = *proto.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx_type_of(info.dtype));
+  const int32_t carried = carried_type_of(graph, info.name);
+  type.set_elem_type(carried != 0 ? carried : onnx_type_of(info.dtype));
   if (!info.dims) return;
   auto& shape = *type.mutable_shape();
   for (const auto& dim : *info.dims) {
@@ -54,6 +61,7 @@ void fill_node(const Node& node, onnx::NodeProto& proto) {
   for (const auto& input : node.inputs) proto.add_input(input);
   for (const auto& output : node.outputs) proto.add_output(output);
   for (const auto& [name, attribute] : node.attributes) *proto.add_attribute() = attribute_to_proto(name, attribute);
+  set_metadata(proto, node.metadata);
 }
 
 void fill_opsets(const Graph& graph, int64_t opset, onnx::ModelProto& model) {
@@ -67,13 +75,15 @@ void fill_opsets(const Graph& graph, int64_t opset, onnx::ModelProto& model) {
   }
 }
 
+bool is_output(const Graph& graph, const std::string& value) {
+  return std::ranges::any_of(graph.outputs, [&](const ValueInfo& info) { return info.name == value; });
+}
+
 // Everything but the tensors.
 onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   const Graph& graph = lowered.graph;
   onnx::ModelProto model;
-  const auto functions = called_functions(graph);
-  model.set_ir_version(std::max(ir_version_of(lowered.opset), functions.empty() ? 0 : kFirstIrWithFunctions));
-  for (const auto& bytes : functions) model.add_functions()->ParseFromString(bytes);
+  model.set_ir_version(ir_version_of(lowered.opset));
   model.set_producer_name("pare");
   model.set_producer_version(kVersion);
   fill_opsets(graph, lowered.opset, model);
@@ -84,16 +94,21 @@ onnx::ModelProto model_without_tensors(const LoweredGraph& lowered) {
   }
   auto& proto = *model.mutable_graph();
   proto.set_name(graph.name.empty() ? "graph" : graph.name);
-  for (const auto& input : graph.inputs) fill_value_info(input, *proto.add_input());
-  for (const auto& output : graph.outputs) fill_value_info(output, *proto.add_output());
-  for (const auto& node : graph.nodes) fill_node(node, *proto.add_node());
+  for (const auto& input : graph.inputs) fill_value_info(graph, input, *proto.add_input());
+  for (const auto& output : graph.outputs) fill_value_info(graph, output, *proto.add_output());
+  for (const auto& node : graph.nodes) {
+    fill_node(node, *proto.add_node());
+    for (const auto& output : node.outputs)
+      if (const auto found = graph.stated.find(output); found != graph.stated.end() && !is_output(graph, output))
+        fill_value_info(graph, found->second, *proto.add_value_info());
+  }
   return model;
 }
 
 void add_tensors(const Graph& graph, onnx::ModelProto& model) {
   for (const auto& [name, tensor] : graph.tensors) {
     auto& proto = *model.mutable_graph()->add_initializer();
-    proto = tensor_to_proto(tensor);
+    proto = tensor_to_proto(tensor, carried_type_of(graph, name));
     proto.set_name(name);
   }
 }
@@ -109,8 +124,9 @@ void add_tensors_beside(const Graph& graph, const std::string& location, onnx::M
   size_t end = 0;
   for (const auto& [name, tensor] : graph.tensors) {
     auto& proto = *model.mutable_graph()->add_initializer();
-    if (tensor.nbytes() < kExternalFrom) {
-      proto = tensor_to_proto(tensor);
+    const int32_t carried = carried_type_of(graph, name);
+    if (tensor.nbytes() < kExternalFrom || carried != 0) {
+      proto = tensor_to_proto(tensor, carried);
       proto.set_name(name);
       continue;
     }

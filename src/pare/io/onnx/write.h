@@ -11,7 +11,7 @@
 namespace pare {
 
 struct WriteOptions {
-  int64_t opset = 13;          // 11 to 21; rises when an operator needs a newer one
+  int64_t opset = 13;          // 11 to 28; rises when an operator needs a newer one
   bool external_data = false;  // tensors go to a file `<name>.data` beside the model; always so above 1.8 GB
 };
 

@@ -1,0 +1,69 @@
+// What a linear layer reads in a network as compressed so far, and what it should give: the moments that whatever is
+// done to the layer needs.
+//
+// At a layer with rows h in the compressed network the target t is what the layer gives in the original; where an
+// addition with a shortcut z follows (a batch norm between them or not), what the shortcut lost is asked of the layer
+// too: t + (z − z')·σ/γ. A layer that reads the average over all places of a value is looked at at the places
+// themselves, of which there are many more.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pare/analysis/layers.h"
+#include "pare/analysis/shapes.h"
+#include "pare/graph.h"
+#include "pare/layerwise/side_by_side.h"
+#include "pare/layerwise/solve_layer.h"
+
+namespace pare {
+
+struct LayerReaderOptions {
+  int64_t places = 196;            // of an image that are looked at, at the most
+  double rows_per_unknown = 1000;  // and in all
+  int64_t checked = 5;             // every so many pairs of samples one is kept apart; 0: none
+  bool shortcut = true;            // ask what a shortcut lost of the layer beside it
+  uint64_t seed = 0;               // of the places
+};
+
+using GroupMoments = std::vector<SplitMoments>;  // of each group of a layer
+
+// The layer's bias, double [outputs]; zeros where it has none.
+at::Tensor layer_bias(const Graph& graph, const LinearLayer& layer);
+
+class LayerReader {
+ public:
+  // References stay in use. `shapes` are of the original, `samples` is how many there are on all ranks.
+  LayerReader(const Graph& original, const Graph& compressed, const Shapes& shapes, double samples,
+              const LayerReaderOptions& options);
+
+  // `layer` is of the original. Every rank calls it, and has the moments of all.
+  GroupMoments moments(const LinearLayer& layer, SideBySide& both, ProcessGroup& ranks) const;
+
+ private:
+  struct Rows {
+    at::Tensor x, t;  // [groups, n, unknowns], [groups, n, outputs]
+  };
+  Rows rows(const LinearLayer& layer, const BothValues& values) const;
+  Rows rows_before_pool(const LinearLayer& layer, size_t pool, const BothValues& values) const;
+  at::Tensor some_places(const LinearLayer& layer, int64_t all, int64_t first, int64_t images) const;
+  at::Tensor lost_beside(const LinearLayer& layer, const BothValues& values, const at::Tensor& y) const;
+  std::optional<size_t> averaging_node(const LinearLayer& layer) const;
+  GroupMoments split(const Rows& rows, const BothValues& values) const;
+  size_t compressed_node(const Node& original) const { return nodes_.at(original.outputs[0]); }
+
+  const Graph& original_;
+  const Graph& compressed_;
+  const Shapes& shapes_;
+  Usage usage_;
+  double samples_;
+  LayerReaderOptions options_;
+  std::map<std::string, size_t> nodes_;  // of the compressed graph, by their first output
+};
+
+}  // namespace pare

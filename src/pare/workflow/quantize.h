@@ -1,0 +1,27 @@
+// Quantisation from end to end, with what a command adds: data by name.
+#pragma once
+
+#include <functional>
+
+#include "pare/quantize.h"  // IWYU pragma: export
+#include "pare/workflow/data_options.h"
+#include "pare/workflow/measured.h"
+#include "pare/workflow/prune.h"
+
+namespace pare {
+
+struct QuantizeJob : QuantizeOptions {
+  DataChoice data;  // measured on before and after, where given; the training part is what is learned from
+  const Samples* given = nullptr;  // instead of data
+  StageProgress progress;
+  std::function<void(const QuantizeResult&)> on_missed;  // what there is, before the error of a gate
+
+  void describe(OptionVisitor& options);
+  void check() const;        // Error{usage}
+  PruneJob pruning() const;  // the same data and samples, as pruning takes them
+};
+
+QuantizeResult quantize(const Graph& graph, const QuantizeJob& job);
+QuantizeResult scan_quantization(const Graph& graph, const QuantizeJob& job);
+
+}  // namespace pare
