@@ -77,11 +77,18 @@ class Session {
   void log(const nlohmann::json& event) const;
 };
 
+// A command line to begin with, and what it is for.
+struct Example {
+  std::string_view why;
+  std::string_view line;
+};
+
 class Command {
  public:
   virtual ~Command() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;
+  virtual std::vector<Example> examples() const { return {}; }
   virtual void describe(OptionVisitor& options) = 0;
   // Does it make a model or measure one, so that a record of it is kept?
   virtual bool recorded() const { return true; }
@@ -96,7 +103,12 @@ class Command {
   virtual nlohmann::json run(Session& session) = 0;
 };
 
-// Every command, in the order of the help.
+// Every command, in the order of the help: what they are for, and the commands.
+struct CommandFamily {
+  std::string_view heading;
+  std::vector<std::unique_ptr<Command>> commands;
+};
+std::vector<CommandFamily> command_families();
 std::vector<std::unique_ptr<Command>> all_commands();
 
 std::unique_ptr<Command> make_inspect();

@@ -1,32 +1,37 @@
+#include <algorithm>
+#include <iterator>
+
 #include "command.h"
 
 namespace pare::cli {
 
+namespace {
+
+template <typename... Commands>
+CommandFamily family(std::string_view heading, Commands... commands) {
+  CommandFamily made{.heading = heading, .commands = {}};
+  (made.commands.push_back(std::move(commands)), ...);
+  return made;
+}
+
+}  // namespace
+
+std::vector<CommandFamily> command_families() {
+  std::vector<CommandFamily> families;
+  families.push_back(
+      family("look at a model", make_inspect(), make_eval(), make_bench(), make_diff(), make_verify(), make_run()));
+  families.push_back(family("make it smaller", make_compress(), make_prune(), make_sparsify(), make_quantize(),
+                            make_distill(), make_fuse()));
+  families.push_back(family("see what it looks at", make_explain(), make_localize(), make_roar()));
+  families.push_back(family("train and study", make_train(), make_tickets(), make_reproduce(), make_launch()));
+  families.push_back(family("files and pages", make_convert(), make_data(), make_report(), make_completions()));
+  return families;
+}
+
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> list;
-  list.push_back(make_inspect());
-  list.push_back(make_convert());
-  list.push_back(make_verify());
-  list.push_back(make_run());
-  list.push_back(make_train());
-  list.push_back(make_eval());
-  list.push_back(make_explain());
-  list.push_back(make_localize());
-  list.push_back(make_roar());
-  list.push_back(make_compress());
-  list.push_back(make_prune());
-  list.push_back(make_fuse());
-  list.push_back(make_distill());
-  list.push_back(make_sparsify());
-  list.push_back(make_quantize());
-  list.push_back(make_tickets());
-  list.push_back(make_bench());
-  list.push_back(make_diff());
-  list.push_back(make_report());
-  list.push_back(make_reproduce());
-  list.push_back(make_launch());
-  list.push_back(make_data());
-  list.push_back(make_completions());
+  for (auto& [heading, commands] : command_families())
+    std::move(commands.begin(), commands.end(), std::back_inserter(list));
   return list;
 }
 

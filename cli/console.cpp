@@ -37,12 +37,11 @@ namespace {
 // Nothing counts as a number: a figure that is missing does not turn its column round.
 bool is_number(const std::string& text) { return text.find_first_not_of("0123456789.,+-%xe× ") == std::string::npos; }
 
-// Display width: continuation bytes of UTF-8 take no column.
-size_t columns(const std::string& text) {
+}  // namespace
+
+size_t columns(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
-
-}  // namespace
 
 void show(std::FILE* to, std::string_view text) {
   const std::string shown = escape_controls(text, LineEnds::keep);

@@ -44,6 +44,9 @@ void show_formatted(std::FILE* to, fmt::format_string<Args...> format, Args&&...
   show(to, formatted(fit(args)...));
 }
 
+// The width of a text on a screen: continuation bytes of UTF-8 take no column.
+size_t columns(std::string_view text);
+
 // Rows of text with a heading; numbers are right-aligned.
 class Table {
  public:

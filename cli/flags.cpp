@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -58,6 +59,27 @@ std::string not_finite(const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0') return fmt::format("expected a number, found {}", text);
   return std::isfinite(value) ? std::string() : fmt::format("expected a finite number, found {}", text);
+}
+
+// What a text stands for: the word in capitals that its help begins with, else what that says it is.
+std::string placeholder_of_text(const std::string& help) {
+  const std::string first = help.substr(0, help.find_first_of(" ,;"));
+  const auto capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  if (first.size() > 2 && capital(first[0]) && capital(first[1]))
+    return first.ends_with(':') ? first.substr(0, first.size() - 1) : first;
+  return first == "file" ? "FILE" : first == "directory" ? "DIR" : "TEXT";
+}
+
+std::string placeholder_of(const OptionField& field) {
+  if (!field.choices.empty()) return "CHOICE";
+  return std::visit(
+      Overloaded{[](bool* /*value*/) { return std::string(); }, [](int64_t* /*value*/) { return std::string("N"); },
+                 [](std::vector<int64_t>* /*values*/) { return std::string("N,…"); },
+                 [](double* /*value*/) { return std::string("X"); },
+                 [](std::optional<double>* /*value*/) { return std::string("X"); },
+                 [](std::vector<double>* /*values*/) { return std::string("X,…"); },
+                 [&](const auto& /*text*/) { return placeholder_of_text(field.help); }},
+      field.value);
 }
 
 struct GivenFlag {
@@ -152,7 +174,13 @@ void FlagLister::visit(const OptionField& field) {
     positionals.push_back({field.name, with_flags(field.help), field.required, several});
     return;
   }
-  FlagInfo info{.name = field.name, .help = with_flags(field.help), .choices = field.choices};
+  FlagInfo info{.name = field.name,
+                .help = with_flags(field.help),
+                .brief = with_flags(field.help),
+                .choices = field.choices,
+                .heading = field.heading,
+                .essential = field.essential,
+                .placeholder = placeholder_of(field)};
   const auto numbers = [&](const auto* values) {
     info.help = help_of_numbers(field.help);
     info.value = fmt::format("{}", fmt::join(*values, ","));
@@ -172,6 +200,68 @@ void FlagLister::visit(const OptionField& field) {
                  [&](const auto* value) { info.value = fmt::format("{}", *value); }},
       field.value);
   flags.push_back(std::move(info));
+}
+
+std::string flag_text(const FlagInfo& flag) {
+  const char letter = letter_of(flag.name);
+  return letter == 0 ? "--" + flag.name : fmt::format("-{}, --{}", letter, flag.name);
+}
+
+namespace {
+
+std::string text_with_values(const std::string& help, Choices choices, const std::string& value) {
+  std::erase(choices, "");
+  std::string text = help;
+  if (!choices.empty()) text += fmt::format(" ({})", fmt::join(choices, ", "));
+  if (!value.empty()) text += fmt::format(" [{}]", value);
+  return text;
+}
+
+}  // namespace
+
+std::string help_text(const FlagInfo& flag) { return text_with_values(flag.help, flag.choices, flag.value); }
+
+std::string brief_text(const FlagInfo& flag) {
+  constexpr size_t few = 12;
+  Choices choices = flag.choices;
+  if (choices.size() > few) {
+    choices.resize(few);
+    choices.emplace_back("…");
+  }
+  return text_with_values(flag.brief, choices, flag.value);
+}
+
+std::string upper_case(std::string name) {
+  for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+std::string synopsis(const FlagLister& lister) {
+  std::string text;
+  for (const auto& argument : lister.positionals) {
+    const std::string name = upper_case(argument.name) + (argument.several ? "…" : "");
+    text += argument.required ? " " + name : " [" + name + "]";
+  }
+  return text;
+}
+
+std::vector<FlagGroup> grouped(const std::vector<FlagInfo>& flags) {
+  std::vector<FlagGroup> groups;
+  for (const bool essential : {true, false})
+    for (const auto& flag : flags) {
+      if (flag.essential != essential) continue;
+      const auto same = std::ranges::find(groups, flag.heading, &FlagGroup::heading);
+      (same != groups.end() ? *same : groups.emplace_back(flag.heading, std::vector<FlagInfo>{})).flags.push_back(flag);
+    }
+  // What a command is about comes first, what it shares with others last.
+  constexpr std::string_view last[] = {"output", "runs", "model", "every command"};
+  const auto place = [&](const FlagGroup& group) {
+    const auto* shared = std::ranges::find(last, group.heading);
+    return std::pair(shared == std::end(last) ? 0 : 1 + (shared - std::begin(last)),
+                     std::ranges::find(flags, group.heading, &FlagInfo::heading) - flags.begin());
+  };
+  std::ranges::stable_sort(groups, {}, place);
+  return groups;
 }
 
 std::vector<std::string> spread_lists(const std::vector<std::string>& words, const FlagLister& options) {

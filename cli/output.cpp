@@ -14,6 +14,7 @@ namespace pare::cli {
 namespace fs = std::filesystem;
 
 void OutputOptions::describe(OptionVisitor& options) {
+  options.heading("output");
   options.field("opset", opset, "ONNX opset to write (0: the input's)");
   options.field("no-metadata", no_metadata,
                 "write nothing but the network: neither what made it nor its classes, mean, std and preprocessing");

@@ -29,33 +29,6 @@ FlagLister common_flags() {
   return lister;
 }
 
-std::string flag_text(const FlagInfo& flag) {
-  const char letter = letter_of(flag.name);
-  return letter == 0 ? "--" + flag.name : fmt::format("-{}, --{}", letter, flag.name);
-}
-
-// Help with the values it takes and the one it has.
-std::string help_text(const FlagInfo& flag) {
-  std::string text = flag.help;
-  std::string choices;
-  for (const auto& choice : flag.choices)
-    if (!choice.empty()) choices += (choices.empty() ? "" : ", ") + choice;
-  if (!choices.empty()) text += fmt::format(" ({})", choices);
-  if (!flag.value.empty()) text += fmt::format(" [{}]", flag.value);
-  return text;
-}
-
-std::string synopsis(const FlagLister& lister) {
-  std::string text;
-  for (const auto& argument : lister.positionals) {
-    std::string name = argument.name;
-    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    if (argument.several) name += "…";
-    text += argument.required ? " " + name : " [" + name + "]";
-  }
-  return text;
-}
-
 std::string cell(const std::string& text) {
   std::string result;
   for (const char c : text) result += c == '|' ? std::string("\\|") : std::string(1, c);
@@ -64,8 +37,24 @@ std::string cell(const std::string& text) {
 
 std::string markdown_table(const std::vector<FlagInfo>& flags) {
   std::string text = "| option | meaning |\n|---|---|\n";
-  for (const auto& flag : flags) text += fmt::format("| `{}` | {} |\n", flag_text(flag), cell(help_text(flag)));
+  for (const auto& flag : flags) {
+    const char* mark = flag.essential ? "**" : "";
+    text += fmt::format("| {0}`{1}`{0} | {2} |\n", mark, flag_text(flag), cell(help_text(flag)));
+  }
   return text;
+}
+
+std::string markdown_groups(const std::vector<FlagInfo>& flags) {
+  std::string text;
+  for (const auto& group : grouped(flags))
+    text += fmt::format("{}*{}*\n\n{}", text.empty() ? "" : "\n", group.heading, markdown_table(group.flags));
+  return text;
+}
+
+std::string markdown_examples(const Command& command) {
+  std::string text;
+  for (const auto& [why, line] : command.examples()) text += fmt::format("{}  # {}\n", line, why);
+  return text.empty() ? text : "\n```\n" + text + "```\n";
 }
 
 // A dot or a quote at the start of a line, and backslashes, mean something to roff.
@@ -76,9 +65,23 @@ std::string roff(const std::string& text) {
   return result.starts_with('.') || result.starts_with('\'') ? "\\&" + result : result;
 }
 
+std::string roff_examples(const Command& command) {
+  std::string text;
+  for (const auto& [why, line] : command.examples())
+    text += fmt::format("# {}\n{}\n", roff(std::string(why)), roff(std::string(line)));
+  return text.empty() ? text : ".PP\n.nf\n" + text + ".fi\n";
+}
+
 std::string roff_list(const std::vector<FlagInfo>& flags) {
   std::string text;
   for (const auto& flag : flags) text += fmt::format(".TP\n.B {}\n{}\n", roff(flag_text(flag)), roff(help_text(flag)));
+  return text;
+}
+
+std::string roff_groups(const std::vector<FlagInfo>& flags) {
+  std::string text;
+  for (const auto& group : grouped(flags))
+    text += fmt::format(".PP\n.I {}\n{}", roff(group.heading), roff_list(group.flags));
   return text;
 }
 
@@ -88,7 +91,7 @@ std::string markdown_reference() {
   std::string text =
       "# Reference\n\nMade by `pare completions markdown` from the table of options that the program itself reads. "
       "What stands in square brackets is the default. An option that has a meaning only with others is refused without "
-      "them.\n\n## Every command\n\n" +
+      "them. Bold ones are those that `--help` shows; `--help-all` shows all.\n\n## Every command\n\n" +
       markdown_table(common_flags().flags);
   text += "\n| exit code | meaning |\n|---|---|\n";
   for (const auto& code : kExitCodes) text += fmt::format("| {} | {} |\n", code[0], code[1]);
@@ -96,7 +99,8 @@ std::string markdown_reference() {
     const FlagLister lister = listed(*command);
     text += fmt::format("\n## pare {}{}\n\n{}.\n\n", command->name(), synopsis(lister), command->summary());
     for (const auto& argument : lister.positionals) text += fmt::format("- `{}`: {}\n", argument.name, argument.help);
-    if (!lister.flags.empty()) text += (lister.positionals.empty() ? "" : "\n") + markdown_table(lister.flags);
+    if (!lister.flags.empty()) text += (lister.positionals.empty() ? "" : "\n") + markdown_groups(lister.flags);
+    text += markdown_examples(*command);
   }
   return text;
 }
@@ -112,7 +116,7 @@ std::string man_page() {
                         roff(std::string(command->summary())));
     for (const auto& argument : lister.positionals)
       text += fmt::format(".TP\n.I {}\n{}\n", roff(argument.name), roff(argument.help));
-    text += roff_list(lister.flags);
+    text += roff_groups(lister.flags) + roff_examples(*command);
   }
   text += ".SH OPTIONS OF EVERY COMMAND\n" + roff_list(common_flags().flags) + ".SH EXIT STATUS\n";
   for (const auto& code : kExitCodes) text += fmt::format(".TP\n.B {}\n{}\n", code[0], roff(code[1]));

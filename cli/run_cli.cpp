@@ -16,6 +16,7 @@
 
 #include "command.h"
 #include "flags.h"
+#include "help.h"
 #include "machine.h"
 #include "pare/core/interrupt.h"
 #include "pare/core/memory.h"
@@ -28,14 +29,15 @@
 namespace pare::cli {
 
 void CommonOptions::describe(OptionVisitor& options) {
-  options.field("json", json,
-                "print one JSON document instead of tables; of a command that fails it says why in \"error\"");
-  options.field("threads", threads, "threads to compute with, as many as cores at the most (0: all cores)");
-  options.field("seed", seed, "same seed, same machine, same result");
+  options.heading("every command");
+  options.essential().field(
+      "json", json, "print one JSON document instead of tables; of a command that fails it says why in \"error\"");
+  options.essential().field("threads", threads, "threads to compute with, as many as cores at the most (0: all cores)");
+  options.essential().field("seed", seed, "same seed, same machine, same result");
   options.field("max-memory", max_memory, "GB that tensors may take (0: three quarters of the machine's memory)");
   options.field("log", log, "append events to FILE.jsonl, one a line");
   describe_narration(options);
-  options.field("force", force, "overwrite existing files");
+  options.essential().field("force", force, "overwrite existing files");
   options.field("recipe", recipe,
                 "TOML file (or pipe) with the same keys as the flags; what the command line gives wins");
   options.field("print-config", print_config, "print the effective options as a recipe and stop");
@@ -44,7 +46,8 @@ void CommonOptions::describe(OptionVisitor& options) {
 }
 
 void CommonOptions::describe_narration(OptionVisitor& options) {
-  options.field("quiet", quiet, "no narration");
+  options.heading("every command");
+  options.essential().field("quiet", quiet, "no narration");
   options.field("verbose", verbose, "more narration");
 }
 
@@ -216,6 +219,7 @@ int parse_and_run(int argc, char** argv, nlohmann::json& found) {
   CLI::App app("pare makes trained neural networks smaller without breaking them, and proves it.", "pare");
   app.require_subcommand(1);
   app.set_version_flag("--version", version_text());
+  app.set_help_all_flag("--help-all", "every option");
   CommonOptions common;
   const std::vector<std::string> words(argv + 1, argv + argc);
   const auto commands = all_commands();
@@ -247,8 +251,9 @@ int parse_and_run(int argc, char** argv, nlohmann::json& found) {
     show(stdout, version_text());
     flush_stdout();
     return 0;
-  } catch (const CLI::Success& help) {
-    app.exit(help);
+  } catch (const CLI::Success& asked) {
+    const bool all = dynamic_cast<const CLI::CallForAllHelp*>(&asked) != nullptr;
+    show(stdout, chosen != nullptr ? command_help(*chosen, all, help_width()) : program_help(help_width()));
     flush_stdout();
     return 0;
   } catch (const CLI::ParseError& error) {

@@ -15,12 +15,14 @@ namespace pare {
 
 void RoarOptions::describe(OptionVisitor& options) {
   attribution.describe(options);
+  options.heading("remove and retrain");
   options.field("random", random, "what maps are measured against: random maps as coarse as theirs, or random pixels",
                 {"maps", "pixels"});
   options.field("fill", fill, "what removed pixels become: the mean colour, or like their neighbours, with noise",
                 {"mean", "neighbours"});
-  options.field("levels", levels, "parts of the pixels that are removed");
-  options.field("seeds", seeds, "classifiers trained for each point");
+  options.essential().field("levels", levels, "parts of the pixels that are removed");
+  options.essential().field("seeds", seeds, "classifiers trained for each point");
+  const OptionGroup group(options, "training");
   training.describe(options);
 }
 

@@ -15,6 +15,7 @@
 namespace pare {
 
 void TicketOptions::describe(OptionVisitor& options) {
+  options.heading("search");
   options.field("as-published", as_published,
                 "cs: train tickets as the released program does: the search's own early weights, scaled, all epochs");
   search.describe(options);

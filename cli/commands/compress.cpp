@@ -23,11 +23,20 @@ class Compress : public Command {
   std::string_view summary() const override {
     return "A goal in, a smaller model and its proof out: so much faster or smaller, or as small as a drop allows";
   }
+  std::vector<Example> examples() const override {
+    return {{"so much faster, at most a point lost, or exit code 5",
+             "pare compress model.onnx --faster 1.5 --max-drop 0.01 --data folder:images -o small.onnx"},
+            {"as small as half a point allows",
+             "pare compress model.onnx --max-drop 0.005 --data csv:pictures.csv -o small.onnx"},
+            {"show the widths, write nothing", "pare compress model.onnx --macs 0.3 --data folder:images --plan"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
-    options.field("output", output_, "file to write, .onnx or .safetensors");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write, .onnx or .safetensors");
     job_.describe(options);
+    options.heading("output");
     options.field("frontier", frontier_, "FILE.svg: accuracy against latency of all that was tried");
     options.field("save-plan", plan_file_, "FILE.toml: the widths, for prune --widths");
     options.field("fresh", fresh_, "forget what an earlier run of the same model learned");

@@ -15,13 +15,19 @@ class Convert : public Command {
  public:
   std::string_view name() const override { return "convert"; }
   std::string_view summary() const override { return "Any input format to .onnx or .safetensors"; }
+  std::vector<Example> examples() const override {
+    return {{"weights to ONNX, batch norms folded",
+             "pare convert weights.pth --arch resnet20 --fold-batch-norm -o model.onnx"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
-    options.field("output", output_, "file to write, .onnx or .safetensors");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write, .onnx or .safetensors");
     model_options_.describe(options, {with("model", {"!*.onnx"})});
     written_.describe(options);
-    options.field("fold-batch-norm", fold_, "fold each batch norm into the layer before it");
+    options.heading("output");
+    options.essential().field("fold-batch-norm", fold_, "fold each batch norm into the layer before it");
   }
 
   nlohmann::json run(Session& session) override {

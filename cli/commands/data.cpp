@@ -21,11 +21,16 @@ class Data : public Command {
   std::string_view summary() const override {
     return "What data sets are here and where: list | path NAME | make scenes";
   }
+  std::vector<Example> examples() const override {
+    return {{"which data sets are here, and how to get the others", "pare data list"},
+            {"multi-label scenes with masks", "pare data make scenes -o scenes"}};
+  }
 
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("what", words_, "list, path NAME, or make scenes");
-    options.field("output", output_, "the directory; then --data scenes:DIR reads it");
+    options.heading("make scenes");
+    options.essential().field("output", output_, "the directory; then --data scenes:DIR reads it");
     options.field("train", train_, "scenes of the split train");
     options.field("test", test_, "scenes of the split test");
     options.field("preview", preview_, "also write a sheet SPLIT.png of so many scenes and their masks");

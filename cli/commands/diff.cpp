@@ -22,10 +22,14 @@ class Diff : public Command {
  public:
   std::string_view name() const override { return "diff"; }
   std::string_view summary() const override { return "What changed between two models"; }
+  std::vector<Example> examples() const override {
+    return {{"both graphs side by side on a page", "pare diff model.onnx small.onnx --html diff.html"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "two models: ONNX files, or weights with --arch");
-    options.field("html", html_, "FILE.html: both graphs side by side");
+    options.heading("output");
+    options.essential().field("html", html_, "FILE.html: both graphs side by side");
     options.field("samples", samples_, "random inputs to compare the outputs on (0: do not)");
     options.field("all", all_, "list also what is the same");
     model_options_.describe(options, {with("models", {"!*.onnx"})});

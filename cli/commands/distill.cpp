@@ -21,18 +21,25 @@ class Distill : public Command {
   std::string_view summary() const override {
     return "Train a smaller model that learns from a teacher, and looks where it looks";
   }
+  std::vector<Example> examples() const override {
+    return {{"a quarter of the width, looking where the teacher looks",
+             "pare distill --teacher model.onnx --arch vgg9-bn --width 0.25 --data scenes --match sswa --epochs 30 -o "
+             "student.onnx"}};
+  }
   Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
-    options.field("teacher", teacher_, "the trained model: an ONNX file, or weights with --teacher-arch");
+    options.heading("teacher and student");
+    options.essential().field("teacher", teacher_, "the trained model: an ONNX file, or weights with --teacher-arch");
     options.field("teacher-arch", teacher_arch_, "architecture of a teacher whose file holds only weights");
     options.field("teacher-width", teacher_width_, "its width multiplier");
-    options.field("student", student_, "model to train; without one --arch starts from its initial values");
+    options.essential().field("student", student_, "model to train; without one --arch starts from its initial values");
     model_options_.describe(options, {with("student", {"!*.onnx"})});
     options.only({"teacher-arch"}, {with("teacher", {"!*.onnx"})});
     options.only({"teacher-width"}, {with("teacher-arch")});
     data_.describe(options);
-    options.field("output", output_, "file to write: .onnx or .safetensors");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write: .onnx or .safetensors");
     distill_.describe(options);
     training_.describe(options);
     drift_.describe(options);

@@ -17,16 +17,22 @@ class Eval : public Command {
  public:
   std::string_view name() const override { return "eval"; }
   std::string_view summary() const override { return "Accuracy of one or several models on a data set"; }
+  std::vector<Example> examples() const override {
+    return {{"accuracy of two models on pictures in one directory per class",
+             "pare eval model.onnx small.onnx --data folder:images"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
     data_.describe(options);
-    options.field("metrics", metrics_,
-                  "what to report (default: top1,top5,loss; of multi-label data map,class-map,f1,macro-f1,loss)",
-                  {"top1", "top5", "loss", "map", "class-map", "f1", "macro-f1"});
+    options.heading("what is measured");
+    options.essential().field(
+        "metrics", metrics_,
+        "what to report (default: top1,top5,loss; of multi-label data map,class-map,f1,macro-f1,loss)",
+        {"top1", "top5", "loss", "map", "class-map", "f1", "macro-f1"});
     options.field("threshold", threshold_, "f1: a class is predicted where its logit is at least this");
     options.field("batch", batch_, "images run at once at the most");
-    options.field("ensemble", ensemble_, "add the average of the models' predictions");
+    options.essential().field("ensemble", ensemble_, "add the average of the models' predictions");
     model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 

@@ -27,15 +27,23 @@ class Explain : public Command {
   std::string_view summary() const override {
     return "Heat maps of what a model looks at, or of several models side by side";
   }
+  std::vector<Example> examples() const override {
+    return {
+        {"heat maps of pictures", "pare explain model.onnx cat.png ship.jpg -o maps"},
+        {"two models side by side", "pare explain model.onnx --compare small.onnx --data cifar10 --count 8 -o maps"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch");
     options.positional("images", images_, "PNG or JPEG files; or take --data", false);
-    options.field("output", output_, "directory for the pictures");
-    options.field("compare", compare_, "other models, whose maps are put beside and compared");
-    options.field("class", class_,
-                  "class to explain, by number or name (default: the top one; of multi-label data those present)");
-    options.field("count", count_, "images of --data");
+    options.heading("output");
+    options.essential().field("output", output_, "directory for the pictures");
+    options.heading("what is shown");
+    options.essential().field("compare", compare_, "other models, whose maps are put beside and compared");
+    options.essential().field(
+        "class", class_,
+        "class to explain, by number or name (default: the top one; of multi-label data those present)");
+    options.essential().field("count", count_, "images of --data");
     attribution_.describe(options);
     data_.describe(options, {with("images")});
     options.only({"count"}, {with("data")});

@@ -20,17 +20,26 @@ class Fuse : public Command {
  public:
   std::string_view name() const override { return "fuse"; }
   std::string_view summary() const override { return "Several trained models into one"; }
+  std::vector<Example> examples() const override {
+    return {{"aligned by their weights, no data", "pare fuse a.onnx b.onnx -o fused.onnx"},
+            {"repaired on 200 images",
+             "pare fuse a.onnx b.onnx --method rebasin --repair regression --data mnist --samples 200 -o fused.onnx"}};
+  }
   Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
-    options.field("output", output_, "file to write, .onnx or .safetensors");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write, .onnx or .safetensors");
     run_.fuse.describe(options);
+    options.heading("how neurons are matched");
     options.field("weights", run_.fuse.weights, "share of each model (default: equal)");
-    options.field("into", into_,
-                  "model whose widths and neurons are the target; joins the others if it is not one of them");
+    options.essential().field(
+        "into", into_, "model whose widths and neurons are the target; joins the others if it is not one of them");
     run_.data.describe(options);
-    options.field("samples", run_.samples, "training images that alignment and repair may see (0: none)");
+    options.heading("data");
+    options.essential().field("samples", run_.samples, "training images that alignment and repair may see (0: none)");
+    options.heading("output");
     options.field("plans", plans_, "directory for the transport plans as images");
     drift_.describe(options);
     written_.describe(options);

@@ -18,12 +18,17 @@ class Inspect : public Command {
  public:
   std::string_view name() const override { return "inspect"; }
   std::string_view summary() const override { return "Layers, parameters, MACs, bytes and channel groups of a model"; }
+  std::vector<Example> examples() const override {
+    return {{"layers, cost, and what can be removed", "pare inspect model.onnx --layers"},
+            {"weights of a known architecture", "pare inspect weights.pth --arch resnet20"}};
+  }
 
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
     model_options_.describe(options, {with("model", {"!*.onnx"})});
-    options.field("layers", layers_, "list every layer");
+    options.heading("output");
+    options.essential().field("layers", layers_, "list every layer");
   }
 
   nlohmann::json run(Session& session) override {

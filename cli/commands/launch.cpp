@@ -36,13 +36,18 @@ class Launch : public Command {
  public:
   std::string_view name() const override { return "launch"; }
   std::string_view summary() const override { return "Start a command that trains in several processes on this host"; }
+  std::vector<Example> examples() const override {
+    return {{"two ranks share every batch",
+             "pare launch -n 2 train --arch lenet-5 --data fashion-mnist --threads 1 -o model.onnx"}};
+  }
   bool recorded() const override { return false; }
   bool takes_rest() const override { return true; }
   void take_rest(std::vector<std::string> words) override { words_ = std::move(words); }
 
   void describe(OptionVisitor& options) override {
-    options.field("ranks", ranks_,
-                  "how many processes; what follows is the command and its options, the common ones too");
+    options.heading("processes");
+    options.essential().field("ranks", ranks_,
+                              "how many processes; what follows is the command and its options, the common ones too");
   }
 
   nlohmann::json run(Session& session) override {

@@ -15,11 +15,16 @@ class Localize : public Command {
  public:
   std::string_view name() const override { return "localize"; }
   std::string_view summary() const override { return "How well models' attribution maps find the objects, by masks"; }
+  std::vector<Example> examples() const override {
+    return {{"do the maps find the objects?",
+             "pare localize model.onnx small.onnx --data voc:VOCdevkit --split segmentation"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
     data_.describe(options);
     attribution_.describe(options);
+    options.heading("what is measured");
     options.field("tolerance", tolerance_, "point accuracy: pixels by which the maximum may miss the object");
     options.field("threshold", threshold_, "f1: a class is predicted where its logit is at least this");
     options.field("batch", batch_, "images explained at once");

@@ -35,19 +35,37 @@ class Prune : public Command {
   std::string_view summary() const override {
     return "Remove channels, and let the kept ones take over from them (neuron merging and past it)";
   }
+  std::vector<Example> examples() const override {
+    return {
+        {"learns from the images, not their labels",
+         "pare prune model.onnx --macs 0.3 --data folder:images -o slim.onnx"},
+        {"without data", "pare prune model.onnx --macs 0.3 -o slim.onnx"},
+        {"neuron merging as published", "pare prune model.onnx --channels 0.5 --compensate most-sim -o merged.onnx"},
+        {"fine-tuned, looking where the original looks",
+         "pare prune model.onnx --channels 0.5 --data cifar10 --finetune 5 --match sswa -o slim.onnx"}};
+  }
   Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
-    options.field("output", output_, "file to write, .onnx or .safetensors");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write, .onnx or .safetensors");
     prune_.describe(options);
-    options.field("finetune", finetune_, "epochs of fine-tuning after every step");
-    training_.describe(options, /*with_epochs=*/false);
-    distill_.describe(options);
+    options.heading("fine-tuning");
+    options.essential().field("finetune", finetune_, "epochs of fine-tuning after every step");
+    {
+      const OptionGroup group(options, "fine-tuning");
+      training_.describe(options, /*with_epochs=*/false);
+      distill_.describe(options);
+    }
     drift_.describe(options);
-    options.field("scan", scan_,
-                  "FILE.svg: instead, plot accuracy against the fraction removed of each group (of --layers) alone");
+    options.heading("output");
+    options.essential().field(
+        "scan", scan_,
+        "FILE.svg: instead, plot accuracy against the fraction removed of each group (of --layers) alone");
+    options.heading("what to remove");
     options.field("widths", widths_file_, "FILE.toml: the widths of groups, as --save-plan writes them");
+    options.heading("output");
     options.field("save-plan", plan_file_, "FILE.toml: write the widths that are left");
     options.field("plan-plot", plan_plot_, "FILE.svg: plot the widths that are left and what each costs");
     options.only({"channels", "params", "macs", "bytes", "widths", "empty", "steps", "finetune", "max-drop",

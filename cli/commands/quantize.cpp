@@ -19,12 +19,19 @@ class Quantize : public Command {
   std::string_view summary() const override {
     return "Store weights and activations as 8-bit integers (or weights as 4-bit ones), from a few unlabelled images";
   }
+  std::vector<Example> examples() const override {
+    return {{"8-bit weights and activations, from unlabelled images",
+             "pare quantize model.onnx --data folder:images -o int8.onnx"},
+            {"4-bit weights alone", "pare quantize model.onnx --weights int4 --activations none -o int4.onnx"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
-    options.field("output", output_, "file to write, .onnx");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write, .onnx");
     job_.describe(options);
-    options.field("scan", scan_, "instead, say what each layer alone costs the network's answer");
+    options.heading("output");
+    options.essential().field("scan", scan_, "instead, say what each layer alone costs the network's answer");
     options.only({"output", "compensate", "max-drop"}, {without("scan")});
     written_.describe(options);
     model_options_.describe(options, {with("model", {"!*.onnx"})});

@@ -29,6 +29,10 @@ class Reproduce : public Command {
  public:
   std::string_view name() const override { return "reproduce"; }
   std::string_view summary() const override { return "The papers' tables on data that is on this machine"; }
+  std::vector<Example> examples() const override {
+    return {{"one paper's tables in minutes", "pare reproduce merging --scale toy"},
+            {"which rows there are", "pare reproduce all --list"}};
+  }
 
   bool recorded() const override { return !options_.list; }
 
@@ -37,6 +41,7 @@ class Reproduce : public Command {
     for (const auto& paper : papers()) names.emplace_back(paper.name);
     options.positional("paper", paper_, fmt::format("{} or all", fmt::join(names, ", ")));
     options_.describe(options);
+    options.heading("what is measured");
     options.field("processes", processes_, "measure in so many processes at once (0: as many as --threads, at most 8)");
   }
 

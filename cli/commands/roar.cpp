@@ -20,13 +20,18 @@ class RoarCommand : public Command {
   std::string_view summary() const override {
     return "Remove the pixels that models' maps name, retrain, and see how much was lost";
   }
+  std::vector<Example> examples() const override {
+    return {{"what is lost without the pixels that the maps name",
+             "pare roar model.onnx small.onnx --data scenes --limit 5000 --epochs 8 --plot roar.svg"}};
+  }
 
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
     data_.describe(options);
-    options.field("retrain", retrain_, "architecture that is trained on what is left");
+    options.heading("remove and retrain");
+    options.essential().field("retrain", retrain_, "architecture that is trained on what is left");
     options.field("retrain-width", retrain_width_, "its width multiplier");
-    options.field("plot", plot_, "FILE.svg: the curves");
+    options.essential().field("plot", plot_, "FILE.svg: the curves");
     options_.describe(options);
     model_options_.describe(options, {with("models", {"!*.onnx"})});
   }

@@ -30,13 +30,20 @@ class Run : public Command {
   std::string_view summary() const override {
     return "One inference: .npy, .pb, PNG or JPEG in; the largest scores, and each output as .npy";
   }
+  std::vector<Example> examples() const override {
+    return {{"the five largest scores", "pare run model.onnx --input cat.jpg"},
+            {"every output as .npy", "pare run model.onnx --input input.npy -o outputs"}};
+  }
 
   bool recorded() const override { return false; }
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "an ONNX file, or weights with --arch", false);
-    options.field("input", inputs_, "[NAME=]FILE for each input of the model (.npy, .pb, .png, .jpg)");
-    options.field("random", random_, "random inputs instead");
-    options.field("output", output_, "directory for the outputs, made if it is not there (default: keep none)");
+    options.heading("inputs");
+    options.essential().field("input", inputs_, "[NAME=]FILE for each input of the model (.npy, .pb, .png, .jpg)");
+    options.essential().field("random", random_, "random inputs instead");
+    options.heading("output");
+    options.essential().field("output", output_,
+                              "directory for the outputs, made if it is not there (default: keep none)");
     options.field("class-map", class_map_, "names of the classes in the order of the scores, one a line");
     pictures_.describe_pictures(options);
     const OptionScope of_pictures = {with("input", {"*.[pP][nN][gG]", "*.[jJ][pP][gG]", "*.[jJ][pP][eE][gG]"})};

@@ -25,14 +25,21 @@ class Sparsify : public Command {
   std::string_view summary() const override {
     return "Find a sparse network: masks over weights, by training or from a few unlabelled images";
   }
+  std::vector<Example> examples() const override {
+    return {{"zeros in a trained model",
+             "pare sparsify model.onnx --data cifar10 --method magnitude --sparsity 0.8 --finetune 3 -o sparse.onnx"},
+            {"continuous sparsification from the start",
+             "pare sparsify --arch lenet-300-100 --data fashion-mnist --method cs --finetune 4 -o sparse.onnx"}};
+  }
   Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
     options.positional("model", model_, "a trained model; without one --arch starts from its initial values", false);
     model_options_.describe(options, {with("model", {"!*.onnx"})});
     data_.describe(options);
-    options.field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
-    options.field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
+    options.essential().field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
     sparsify_.describe(options);
     drift_.describe(options);
     written_.describe(options);

@@ -49,15 +49,21 @@ class Tickets : public Command {
  public:
   std::string_view name() const override { return "tickets"; }
   std::string_view summary() const override { return "Search for lottery tickets: sparse networks that train as well"; }
+  std::vector<Example> examples() const override {
+    return {{"iterative magnitude pruning, 5 rounds",
+             "pare tickets --arch resnet20 --data cifar10 --method imp --rounds 5 --rewind 2 -o tickets"}};
+  }
 
   bool recorded() const override { return !worker_; }
   Ranks ranks() const override { return Ranks::apart; }
   void describe(OptionVisitor& options) override {
     model_options_.describe(options);
     data_.describe(options);
-    options.field("output", output_, "directory for the tickets and their table, made if it is not there");
-    options.field("transfer", transfer_, "also train the tickets that are named on this data");
-    options.field("processes", processes_, "search in so many processes at once");
+    options.heading("output");
+    options.essential().field("output", output_, "directory for the tickets and their table, made if it is not there");
+    options.heading("search");
+    options.essential().field("transfer", transfer_, "also train the tickets that are named on this data");
+    options.essential().field("processes", processes_, "search in so many processes at once");
     options.field("join", join_, "HOST:PORT of a search: take candidates from it, without collecting");
     tickets_.describe(options);
     options.only({"transfer", "processes"}, {without("join")});

@@ -18,13 +18,22 @@ class Train : public Command {
  public:
   std::string_view name() const override { return "train"; }
   std::string_view summary() const override { return "Train an architecture, or fine-tune a model, on a data set"; }
+  std::vector<Example> examples() const override {
+    return {{"an architecture from the start",
+             "pare train --arch resnet20 --data cifar10 --epochs 30 --batch 128 --lr 0.4 --augment standard -o "
+             "resnet20.onnx"},
+            {"fine-tune a model",
+             "pare train --model slim.onnx --data folder:images --epochs 2 --lr 0.01 --validation 0.1 -o tuned.onnx"}};
+  }
   Ranks ranks() const override { return Ranks::together; }
 
   void describe(OptionVisitor& options) override {
-    options.field("model", model_, "fine-tune this model instead of an architecture's initial values");
+    options.heading("model");
+    options.essential().field("model", model_, "fine-tune this model instead of an architecture's initial values");
     model_options_.describe(options, {with("model", {"!*.onnx"})});
     data_.describe(options);
-    options.field("output", output_, "file to write: .onnx or .safetensors");
+    options.heading("output");
+    options.essential().field("output", output_, "file to write: .onnx or .safetensors");
     training_.describe(options);
     written_.describe(options);
   }

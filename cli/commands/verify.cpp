@@ -14,12 +14,18 @@ class Verify : public Command {
  public:
   std::string_view name() const override { return "verify"; }
   std::string_view summary() const override { return "Do two models give the same outputs? (exit 4 if not)"; }
+  std::vector<Example> examples() const override {
+    return {{"exit code 4 if any output differs", "pare verify model.onnx folded.onnx"},
+            {"ONNX's own test data", "pare verify model.onnx --test-data DIR"}};
+  }
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "two models, or one with --test-data");
     model_options_.describe(options, {with("models", {"!*.onnx"})});
-    options.field("samples", samples_, "random inputs to compare on");
-    options.field("tolerance", tolerance_, "relative tolerance; a hundredth of it is allowed absolutely");
-    options.field("test-data", test_data_, "directory in ONNX's test-data layout (test_data_set_0/input_0.pb …)");
+    options.heading("how it is compared");
+    options.essential().field("samples", samples_, "random inputs to compare on");
+    options.essential().field("tolerance", tolerance_, "relative tolerance; a hundredth of it is allowed absolutely");
+    options.essential().field("test-data", test_data_,
+                              "directory in ONNX's test-data layout (test_data_set_0/input_0.pb …)");
     options.only({"samples"}, {without("test-data")});
   }
 

@@ -33,15 +33,17 @@ nlohmann::json TableRow::json() const {
 }
 
 void ReproduceOptions::describe(OptionVisitor& options) {
-  options.field("scale", scale, "toy: 3 minutes a paper; small: 30 minutes; full: the papers' own sizes",
-                {"toy", "small", "full"});
+  options.heading("what is measured");
+  options.essential().field("scale", scale, "toy: 3 minutes a paper; small: 30 minutes; full: the papers' own sizes",
+                            {"toy", "small", "full"});
   options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
   options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, one directory per class");
   options.field("voc", voc, "voc:DIR of PASCAL VOC 2012 (the directory of VOCdevkit)");
   options.field("seeds", seeds, "attribution: means over so many seeds (0: as many as the scale has)");
-  options.field("tables", tables, "only the tables whose name this glob matches, also those that take long");
+  options.essential().field("tables", tables,
+                            "only the tables whose name this glob matches, also those that take long");
   options.field("fresh", fresh, "measure every row anew; with `tables`, every row of those");
-  options.field("list", list, "measure nothing: the rows there are, with what was measured before");
+  options.essential().field("list", list, "measure nothing: the rows there are, with what was measured before");
 }
 
 namespace {

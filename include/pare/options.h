@@ -1,6 +1,9 @@
 // Options: what a method may be told. A struct of options has one function,
 //   void describe(OptionVisitor& options) { options.field("batch", batch, "images in a batch"); … }
 // which spells each option once; flags, help, completions, recipes, JSON, Python's keywords and hashes all follow.
+// What belongs together stands under a heading, and the few that most people need are marked as essential:
+//   options.heading("training");
+//   options.essential().field("lr", lr, "learning rate");
 // Texts speak of another option by its name in backticks (`lr`), and who shows them may turn that into a flag.
 #pragma once
 
@@ -10,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -81,9 +85,11 @@ struct OptionField {
   std::string name;
   OptionValue value;
   std::string help;
-  Choices choices = {};     // none: any value of its type
-  bool positional = false;  // an argument without a flag
-  bool required = false;    // of arguments: at least one
+  Choices choices = {};      // none: any value of its type
+  bool positional = false;   // an argument without a flag
+  bool required = false;     // of arguments: at least one
+  std::string heading = {};  // under which help shows it
+  bool essential = false;    // among the few that help shows at first
 };
 
 // Goes through options as a `describe` lists them. What is made of them is in visit().
@@ -95,23 +101,67 @@ class OptionVisitor {
   // several scopes all have to hold.
   virtual void only(const std::vector<std::string>& /*names*/, const OptionScope& /*scope*/) {}
 
+  // Help shows what is described from here on under this heading; inside an OptionGroup under the group's.
+  void heading(const std::string& text) {
+    if (groups_ == 0) heading_ = text;
+  }
+  // The next option is one that most people need: options.essential().field(…). Inside an OptionGroup it is not.
+  OptionVisitor& essential() {
+    essential_ = groups_ == 0;
+    return *this;
+  }
+
   template <typename T>
   requires(!NamedEnum<T>) void field(const std::string& name, T& value, const std::string& help,
                                      const Choices& choices = {}) {
-    visit({.name = name, .value = &value, .help = help, .choices = choices});
+    pass_on({.name = name, .value = &value, .help = help, .choices = choices});
   }
   template <NamedEnum E>
   void field(const std::string& name, E& value, const std::string& help) {
-    visit({.name = name,
-           .value = NamedValue{[&value] { return std::string(name_of(value)); },
-                               [&value, name](const std::string& text) { value = value_of<E>(text, name); }},
-           .help = help,
-           .choices = names_of<E>()});
+    pass_on({.name = name,
+             .value = NamedValue{[&value] { return std::string(name_of(value)); },
+                                 [&value, name](const std::string& text) { value = value_of<E>(text, name); }},
+             .help = help,
+             .choices = names_of<E>()});
   }
   template <typename T>
   void positional(const std::string& name, T& value, const std::string& help, bool required = true) {
-    visit({.name = name, .value = &value, .help = help, .positional = true, .required = required});
+    pass_on({.name = name, .value = &value, .help = help, .positional = true, .required = required});
   }
+
+ private:
+  friend class OptionGroup;
+  void pass_on(OptionField field) {
+    field.heading = heading_;
+    field.essential = std::exchange(essential_, false);
+    visit(field);
+  }
+
+  std::string heading_;
+  bool essential_ = false;
+  int groups_ = 0;
+};
+
+// What is described while it lives stands under one heading, and nothing of it is essential: options of one thing that
+// another does on the way.
+//   const OptionGroup group(options, "fine-tuning");
+//   training.describe(options);
+class OptionGroup {
+ public:
+  OptionGroup(OptionVisitor& options, const std::string& heading) : options_(options), before_(options.heading_) {
+    options_.heading(heading);
+    ++options_.groups_;
+  }
+  ~OptionGroup() {
+    --options_.groups_;
+    options_.heading(before_);
+  }
+  OptionGroup(const OptionGroup&) = delete;
+  OptionGroup& operator=(const OptionGroup&) = delete;
+
+ private:
+  OptionVisitor& options_;
+  std::string before_;
 };
 
 }  // namespace pare

@@ -33,11 +33,28 @@ if [ ${#pages[@]} -eq 0 ]; then
   pages=("$PWD/report.html" "$PWD/diff.html")
 fi
 
-# A page that holds the one in question and writes down what it sees of it. The pages themselves have no script.
+# A page that holds the one in question, with its script or without, and writes down what it sees of it. Where there is a script it
+# clicks on headings, moves over a plot and pulls a slider.
 cat >look.html <<'PAGE'
 <!doctype html><iframe id="f"></iframe><pre id="seen"></pre><script>
-const [page, width] = decodeURIComponent(location.hash.slice(1)).split('|');
+const [page, width, plain] = decodeURIComponent(location.hash.slice(1)).split('|');
 const frame = document.getElementById('f');
+if (plain) frame.sandbox = 'allow-same-origin';
+const used = (d) => {
+  const head = d.querySelector('.sort'), column = () => [...head.closest('table').tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
+  const up = head ? (head.click(), column()) : [], down = head ? (head.click(), column()) : [];
+  const plot = d.querySelector('svg.plot'), mark = plot && plot.querySelector('.mark'), at = mark && mark.getBoundingClientRect();
+  if (at) plot.dispatchEvent(new PointerEvent('pointermove', {clientX: at.x + at.width / 2, clientY: at.y + at.height / 2}));
+  const tip = d.querySelector('.tip'), slider = d.querySelector('figure input[type=range]');
+  if (slider) { slider.value = 80; slider.dispatchEvent(new Event('input')); }
+  const theme = d.querySelector('.theme');
+  const paper = () => d.defaultView.getComputedStyle(d.body).backgroundColor, before = paper();
+  if (theme) theme.click();
+  const turned = paper() !== before;
+  if (theme) theme.click();
+  return {sorts: up.length > 1 && up.join() === down.reverse().join(), tip: tip && !tip.hidden ? tip.textContent : '',
+    slides: slider ? d.querySelector('.compare').style.getPropertyValue('--at') : '', turned, sliders: d.querySelectorAll('.compare').length};
+};
 frame.style.cssText = `width:${width}px;height:900px;border:0`;
 frame.onload = () => {
   const d = frame.contentDocument;
@@ -46,6 +63,7 @@ frame.onload = () => {
   const plots = [...d.querySelectorAll('svg.plot')];
   const marked = plots.filter((p) => [...p.querySelectorAll('.mark,.bar,.box')].some(visible));
   document.getElementById('seen').textContent = JSON.stringify({
+    ...used(d),
     title: d.title, plots: plots.length, marked: marked.map((p) => p.getAttribute('aria-label')),
     tables: d.querySelectorAll('table').length, headings: [...d.querySelectorAll('h2')].map((h) => h.textContent),
     pictures: [...d.images].filter(drawn).length, images: d.images.length,
@@ -64,7 +82,7 @@ look() {
   local page=$2 width=$3
   shift 3
   timeout 120 "$browser" "${flags[@]}" "$@" --enable-logging=stderr --virtual-time-budget=4000 --dump-dom \
-    "file://$PWD/look.html#file://$page|$width" >dom 2>console </dev/null
+    "file://$PWD/look.html#file://$page|$width|${plain:-}" >dom 2>console </dev/null
   seen=$(sed -n 's/.*<pre id="seen">\(.*\)<\/pre>.*/\1/p' dom | sed 's/&quot;/"/g')
 }
 says() { node -e 'const s = JSON.parse(process.argv[1] || "{}"); process.exit(eval(process.argv[2]) ? 0 : 1)' "$seen" "$1"; }
@@ -72,7 +90,7 @@ for page in "${pages[@]}"; do
   name=$(basename "$page")
   for width in 1200 375; do
     look "$name" "$page" $width
-    check "$name at $width: opens with its tables" "$seen" says 's.title && s.tables > 0 && s.scripts === 0'
+    check "$name at $width: opens with its tables, and one script" "$seen" says 's.title && s.tables > 0 && s.scripts === 1'
     check "$name at $width: every plot has marks" "$seen" says 's.plots > 0 && s.marked.length === s.plots'
     check "$name at $width: every picture is drawn" "$seen" says 's.pictures === s.images'
     if $made_here && [ "$name" = report.html ]; then
@@ -84,7 +102,17 @@ for page in "${pages[@]}"; do
     check "$name at $width: nothing sticks out" "$seen" says '!s.wide'
     check "$name at $width: nothing on the console" "$(grep CONSOLE console | head -n 2)" bash -c '! grep -q CONSOLE console'
   done
+  check "$name: light and dark by a button" "$seen" says 's.turned'
+  if $made_here && [ "$name" = report.html ]; then
+    check "$name: a heading sorts its table, and back" "$seen" says 's.sorts'
+    check "$name: a plot says the value under the pointer" "$seen" says '/: .*, /.test(s.tip)'
+    check "$name: a slider between two heat maps" "$seen" says 's.sliders === 2 && s.slides === "80%"'
+  fi
   light=$seen
+  plain=1
+  look "$name" "$page" 1200
+  plain=
+  check "$name: whole without its script" "$seen" says 's.tables > 0 && s.marked.length === s.plots && s.pictures === s.images && s.sliders === 0'
   look "$name" "$page" 1200 --blink-settings=preferredColorScheme=0
   check "$name: dark where the reader wants it" "$seen and $light" says 's.paper !== "rgb(255, 255, 255)"'
   timeout 120 "$browser" "${flags[@]}" --virtual-time-budget=4000 --no-pdf-header-footer --print-to-pdf="$PWD/page.pdf" \

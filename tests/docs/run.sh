@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every command line of the documentation.
+# Every command line of the documentation, and where its figures are from (scripts/figures).
 #   tests/docs/run.sh [PROGRAM]     (build/release/pare); needs Fashion-MNIST
 # Blocks marked `console` are run, page after page in one directory: lines that begin with `$ pare`. All other commands, in
 # blocks and in running text, must be taken by the program's parser (--print-config: options are read and nothing is run).
@@ -11,6 +11,7 @@ export OMP_WAIT_POLICY=passive  # threads that wait leave the cores to others
 # shellcheck source=tests/cli/lib.sh
 source "$root/tests/cli/lib.sh"
 mkdir bin && ln -s "$pare" bin/pare
+ln -s "$root/models" models
 PATH=$PWD/bin:$PATH
 
 # fenced KIND PAGE: the lines of its `console` blocks, or of its other blocks; one that ends in a backslash goes on in the next
@@ -33,7 +34,7 @@ for page in "${pages[@]}"; do
 done
 check "the report of the tutorial" "it is not there" test -s report.html
 
-commands=" $(pare --help | awk '/^Subcommands:/ {on = 1; next} on && /^  [a-z]/ {print $1}' | tr '\n' ' ')"
+commands=" $(pare --help | awk '/^  [a-z]/ && $1 != "pare" {print $1}' | tr '\n' ' ')"
 data_sets=$(pare data list | awk 'NR > 2 {print $1}' | paste -sd '|')
 declare -A seen
 
@@ -63,9 +64,8 @@ parses() {
   bad "$page: $line" "$reason"
 }
 
-for file in "$root"/README.md "$root"/docs/*.md "$root"/docs/methods/*.md; do
+for file in "$root"/{README,AGENTS,SECURITY,models/README}.md "$root"/docs/*.md "$root"/docs/methods/*.md; do
   page=${file#"$root"/} page=${page%.md}
-  [ "$page" != docs/reference ] || continue  # printed by the program
   while IFS= read -r line; do
     case $line in
       'pare '* | '$ pare '* | torchrun*' pare '* | mpirun*' pare '* | srun*' pare '*) parses "$page" "$line" ;;
@@ -74,6 +74,7 @@ for file in "$root"/README.md "$root"/docs/*.md "$root"/docs/methods/*.md; do
         check "$page: $script" "there is no such program" test -x "$root/$script" ;;
     esac
   done < <(fenced other "$file"; [[ " ${pages[*]/#/docs/} " == *" $page "* ]] || fenced console "$file")
+  [ "$page" != docs/reference ] || continue  # its text is printed by the program
   # In running text a command may lack its model, or its last option a value.
   while IFS= read -r span; do
     read -r first second _ <<<"$span"
@@ -88,6 +89,9 @@ for file in "$root"/README.md "$root"/docs/*.md "$root"/docs/methods/*.md; do
   done
 done
 for command in $commands; do
-  check "README: pare $command" "it is not in the table of commands" grep -q "^pare $command " "$root/README.md"
+  check "docs/commands: pare $command" "it is not in the table of commands" grep -q "^pare $command " "$root/docs/commands.md"
 done
+check "figures are those of docs/figures" "$("$root/scripts/figures" --check 2>&1)" "$root/scripts/figures" --check
+check "docs/reference.md is what the program prints" "pare completions markdown >docs/reference.md" \
+  cmp -s <(pare completions markdown) "$root/docs/reference.md"
 summary

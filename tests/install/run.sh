@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs a build into a temporary prefix, and builds programs with it: through find_package(pare) README's own, one
-# with samples of its own and one that adds a method; and a small one through pkg-config as well. No more than 20 headers
+# Installs a build into a temporary prefix, and builds programs with it: through find_package(pare) README's own and that of
+# docs/cpp.md, one with samples of its own and one that adds a method; and a small one through pkg-config as well. No more than 20 headers
 # are installed, and README's program compiles in less than 15 CPU-seconds.
 #   tests/install/run.sh [BUILD_DIRECTORY]    (build/release)
 set -euo pipefail
@@ -22,8 +22,8 @@ fail() {
   echo "FAIL  $*" >&2
   exit 1
 }
-# README's program, out of its only block of C++.
-from_readme() { sed -n '/^```cpp$/,/^```$/p' "$root/README.md" | sed '1d;$d'; }
+# A page's program, out of its only block of C++.
+from_page() { sed -n '/^```cpp$/,/^```$/p' "$root/$1" | sed '1d;$d'; }
 says_so() {
   local output
   output=$("$1")
@@ -50,10 +50,14 @@ quietly cmake -S "$root/tests/install/consumer" -B "$scratch/consumer" -G Ninja 
 quietly cmake --build "$scratch/consumer" -j1
 cd "$scratch"
 says_so "$scratch/consumer/main" "find_package(pare)"
-cmp <(from_readme) <(tail -n +2 "$root/tests/install/consumer/fuse.cpp") || fail "README has another program than fuse.cpp"
+cmp <(from_page docs/cpp.md) <(tail -n +2 "$root/tests/install/consumer/fuse.cpp") || fail "docs/cpp.md has another program than fuse.cpp"
 said=$("$scratch/consumer/fuse" consumer.onnx consumer.onnx fused.onnx)
-[[ $said == *"computes what the first does"* && -s fused.onnx ]] || fail "README's program says: $said"
-echo "ok    README's program: ${said//$'\n'/; }"
+[[ $said == *"computes what the first does"* && -s fused.onnx ]] || fail "the program of docs/cpp.md says: $said"
+echo "ok    the program of docs/cpp.md: ${said//$'\n'/; }"
+cmp <(from_page README.md) <(tail -n +2 "$root/tests/install/consumer/slim.cpp") || fail "README has another program than slim.cpp"
+said=$("$scratch/consumer/slim" consumer.onnx)
+[[ $said == *" of "*" MACs" && -s slim.onnx ]] || fail "README's program says: $said"
+echo "ok    README's program: $said"
 "$scratch/consumer/fuse" missing.onnx consumer.onnx out.onnx 2>/dev/null && fail "a missing file is no error"
 for name in own_samples own_method; do
   said=$("$scratch/consumer/$name") || fail "$name: $said"
@@ -68,7 +72,7 @@ quietly g++ -std=c++20 "$root/tests/install/consumer/main.cpp" $flags -o "$scrat
 says_so "$scratch/by_pkg_config" "pkg-config pare"
 # shellcheck disable=SC2086
 TIMEFORMAT=%U
-spent=$({ time g++ -std=c++20 -c "$root/tests/install/consumer/fuse.cpp" $(pkg-config --cflags pare) -o "$scratch/fuse.o"; } 2>&1)
+spent=$({ time g++ -std=c++20 -c "$root/tests/install/consumer/slim.cpp" $(pkg-config --cflags pare) -o "$scratch/slim.o"; } 2>&1)
 [ "${spent%.*}" -lt 15 ] || fail "README's program takes $spent s to compile"
 echo "ok    README's program compiles in $spent s"
 

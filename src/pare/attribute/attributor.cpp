@@ -21,8 +21,10 @@
 namespace pare {
 
 void AttributionOptions::describe(OptionVisitor& visitor) {
-  visitor.field("method", method, "attribution method", attribution_methods());
-  visitor.field("layer", layer, "layer that the map is taken at; 'input' for the image (default: as the method needs)");
+  visitor.heading("heat maps");
+  visitor.essential().field("method", method, "attribution method", attribution_methods());
+  visitor.essential().field("layer", layer,
+                            "layer that the map is taken at; 'input' for the image (default: as the method needs)");
   visitor.field("lrp", lrp, "rules of the layers", lrp_presets());
   visitor.field("steps", steps, "points on the way from the mean colour");
   visitor.field("samples", samples, "noisy copies");

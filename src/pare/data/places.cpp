@@ -181,11 +181,11 @@ DatasetPlace search_places(const KnownDataset& known, const std::vector<fs::path
 DatasetPlace require_place(const KnownDataset& known, const std::string& directory, std::string_view split) {
   auto place = search_places(known, directory.empty() ? usual_places(known) : std::vector<fs::path>{directory}, split);
   if (place.found()) return place;
-  std::string looked;
-  for (const auto& path : place.looked) looked += "\n  " + path.string();
-  throw Error(ErrorKind::file, known.name, "the {}files were not found; looked in{}\nget them with: {}{}",
-              split.empty() ? "" : std::string(split) + " ", looked, known.get,
-              directory.empty() ? "\nor say where they are: " + std::string(known.name) + ":DIR" : "");
+  std::vector<std::string> looked;
+  for (const auto& path : place.looked) looked.push_back(path.string());
+  throw Error(ErrorKind::file, known.name, "the {}files were not found in {}; to get them: {}{}",
+              split.empty() ? "" : std::string(split) + " ", fmt::join(looked, ", "), known.get,
+              directory.empty() ? "; or say where they are: " + std::string(known.name) + ":DIR" : "");
 }
 
 void throw_unknown_dataset(std::string_view data) {

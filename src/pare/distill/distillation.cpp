@@ -12,11 +12,12 @@
 namespace pare {
 
 void DistillationOptions::describe(OptionVisitor& options) {
-  options.field("alpha", alpha, "weight of the teacher's soft targets; 1 - alpha is that of the labels");
-  options.field("temperature", temperature, "of the soft targets");
+  options.heading("learning from a teacher");
+  options.essential().field("alpha", alpha, "weight of the teacher's soft targets; 1 - alpha is that of the labels");
+  options.essential().field("temperature", temperature, "of the soft targets");
   Choices names = {"none"};
   for (const auto& method : match_methods()) names.emplace_back(method.name);
-  options.field("match", match, "make the student look where the teacher looks, by these maps", names);
+  options.essential().field("match", match, "make the student look where the teacher looks, by these maps", names);
   options.field("match-weight", match_weight, "weight of the matching (default: at 1000, at-grad 1, others 100)");
   options.field("drop", drop, "part of the teacher's channels left out of each batch's maps");
   options.field("match-layers", match_layers, "NAME or STUDENT=TEACHER: layers to match (default: the last spatial)");

@@ -101,7 +101,8 @@ std::string curve(const LineSeries& series, size_t index, const Frame& frame, bo
                             escape_html(series.name), short_number(series.x[i]), short_number(series.y[i]));
   }
   if (!line.empty()) line = fmt::format("<path class=\"line\" d=\"{}\"/>\n", line);
-  return fmt::format("<g class=\"s{} d{}\">{}{}</g>\n", index % kColours, index / kColours % 3, line, points);
+  return fmt::format("<g class=\"s{} d{}\" data-name=\"{}\">{}{}</g>\n", index % kColours, index / kColours % 3,
+                     escape_html(series.name), line, points);
 }
 
 std::string legend(const LinePlot& plot) {
@@ -127,9 +128,10 @@ std::string drawn(const LinePlot& plot, const std::string& style) {
   const double height = kTop + kHeight + 50 + kLegendLine * std::ceil(static_cast<double>(plot.series.size()) / 2) + 6;
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-      "role=\"img\" aria-label=\"{2}\">\n{3}<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n"
-      "<text x=\"{4}\" y=\"20\" class=\"title\">{2}</text>\n",
-      kWhole, height, escape_html(plot.title), style, kLeft);
+      "role=\"img\" aria-label=\"{2}\" data-axes=\"{4} {5} {6} {7} {8} {9} {10} {11}\">\n{3}"
+      "<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n<text x=\"{4}\" y=\"20\" class=\"title\">{2}</text>\n",
+      kWhole, height, escape_html(plot.title), style, kLeft, kTop, kWidth, kHeight, frame.x.low, frame.x.high,
+      frame.y.low, frame.y.high);
   svg += axes(plot, xs, ys, frame);
   for (size_t i = 0; i < plot.series.size(); ++i)
     svg += curve(plot.series[i], i, frame, has_marks(plot, plot.series[i]));
@@ -176,10 +178,17 @@ std::string plot_css() {
                                                        "#b91c1c", "#0e7490", "#a16207", "#be185d"};
   constexpr std::array<const char*, kColours> dark = {"#7db7f0", "#fb9b5c", "#6fcf8e", "#c9a0fb",
                                                       "#f58585", "#5fc9d8", "#e0b94f", "#f28ab8"};
-  const auto colours = [](const auto& list) {
+  constexpr const char *on_light = "--paper:#fff;--ink:#1c1c1c;--grid:#ddd",
+                       *on_dark = "--paper:#16181c;--ink:#e6e6e6;--grid:#3a3d42",
+                       *on_paper = "--paper:#fff;--ink:#000;--grid:#ccc";
+  const auto colours = [](const char* within, const auto& list) {
     std::string css;
-    for (size_t i = 0; i < kColours; ++i) css += fmt::format(".s{}{{--c:{}}}", i, list[i]);
+    for (size_t i = 0; i < kColours; ++i) css += fmt::format("{}.s{}{{--c:{}}}", within, i, list[i]);
     return css;
+  };
+  // As the system has it, and as a page's reader wants it.
+  const auto scheme = [&](const char* within, const char* inks, const auto& list) {
+    return fmt::format("{}.plot{{{}}}{}", within, inks, colours(within, list));
   };
   return fmt::format(
       ".plot{{font:12px sans-serif;--paper:#fff;--ink:#1c1c1c;--grid:#ddd}}"
@@ -188,9 +197,10 @@ std::string plot_css() {
       ".plot .paper{{fill:var(--paper)}}.plot .grid{{stroke:var(--grid);fill:none}}"
       ".plot .line{{stroke:var(--c);fill:none;stroke-width:2}}.plot .mark,.plot .bar{{fill:var(--c)}}"
       ".plot .rest{{fill:var(--grid)}}.d1 .line{{stroke-dasharray:6 3}}.d2 .line{{stroke-dasharray:2 3}}{}"
-      "@media (prefers-color-scheme:dark){{.plot{{--paper:#16181c;--ink:#e6e6e6;--grid:#3a3d42}}{}}}"
-      "@media print{{.plot{{--paper:#fff;--ink:#000;--grid:#ccc}}{}}}",
-      colours(light), colours(dark), colours(light));
+      "@media (prefers-color-scheme:dark){{{}}}{}{}@media print{{{}}}",
+      colours("", light), scheme("", on_dark, dark), scheme(":root[data-theme=dark] ", on_dark, dark),
+      scheme(":root[data-theme=light] ", on_light, light),
+      scheme("", on_paper, light) + scheme(":root[data-theme] ", on_paper, light));
 }
 
 std::string to_inline_svg(const LinePlot& plot) { return drawn(plot, ""); }

@@ -147,10 +147,15 @@ class Collector {
     };
     take("parameters", summary.parameters);
     take("macs", summary.macs);
+    take("bytes", summary.weights);
     // A model with a fixed batch may have been measured in another one.
     const double batch = number_at(entry, "batch");
     const bool same_batch = std::isnan(batch) || batch == number_at(member_at(record_->content, "result"), "batch");
-    if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) take("median_seconds", summary.latency);
+    if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) {
+      take("median_seconds", summary.latency);
+      if (const double peer = number_at(member_at(entry, "onnxruntime"), "median_seconds"); !std::isnan(peer))
+        summary.peer_latency = peer;
+    }
     const json& drift = member_at(member_at(record_->content, "result"), "attribution_drift");
     take_similarity(summary, number_at(entry, "attribution_similarity"), number_at(drift, "images"));
     note_accuracy(summary, member_at(entry, "metrics"));
@@ -241,7 +246,8 @@ class Collector {
     ModelSummary& made = note_made(output, after);
     made.from = from.empty() ? "" : key(from);
     made.method = method_of(*record_);
-    made.made_by = fmt::format("{}, {}", text_at(record_->content, "command"), made.method);
+    const std::string command = text_at(record_->content, "command");
+    made.made_by = made.method == command ? command : fmt::format("{}, {}", command, made.method);
   }
 
   // The models that `output` was fused of, voting together.
@@ -274,6 +280,7 @@ class Collector {
 std::string method_of(const Record& record) {
   const auto& options = member_at(record.content, "options");
   std::string method = text_at(options, "compensate");
+  if (method == "auto") method = text_at(member_at(member_at(record.content, "result"), "method"), "compensate");
   if (method == "none") method = "pruned only";
   if (method == "most-sim" && member_at(options, "as-published") == true) method += " as published";
   if (member_at(options, "empty") == true) method = "empty channels";

@@ -16,18 +16,6 @@ namespace pare {
 
 namespace {
 
-// The model that a summary's figures are compared with: the one that it was made of, followed back to the first.
-const ModelSummary* origin_of(const ModelSummary& model, const std::vector<ModelSummary>& models) {
-  const ModelSummary* at = &model;
-  for (size_t step = 0; step < models.size() && !at->from.empty(); ++step) {
-    const auto found =
-        std::find_if(models.begin(), models.end(), [&](const ModelSummary& m) { return m.file == at->from; });
-    if (found == models.end() || &*found == at) break;
-    at = &*found;
-  }
-  return at;
-}
-
 // `named`: with the name of the data, where the models of a table were not all measured on the same.
 std::string accuracy_cell(const ModelSummary& model, bool named) {
   std::string figure = fixed_figure(model.accuracy, 4);
@@ -52,10 +40,10 @@ bool several_data(const std::vector<ModelSummary>& models) {
 
 std::string summary_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
   if (models.empty()) return "";
-  HtmlTable table{
-      .heading = {"model", "made by", "accuracy", "parameters", "MACs", "latency ms", "file kB", "similarity"},
-      .rows = {},
-      .words = {1}};
+  HtmlTable table{.heading = {"model", "made by", "accuracy", "parameters", "MACs", "latency ms", "in ONNX Runtime",
+                              "file kB", "similarity"},
+                  .rows = {},
+                  .words = {1}};
   bool sparse = false;
   bool timed = false;
   const bool named = several_data(models);
@@ -70,8 +58,8 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
     table.rows.push_back({fmt::format("<span title=\"{}\">{}</span>", escape_html(model.file), escape_html(model.name)),
                           escape_html(model.made_by), accuracy_cell(model, named), parameters,
                           with_share(grouped_figure(model.macs), model.macs, first.macs),
-                          fixed_figure(1e3 * model.latency, 3), fixed_figure(model.bytes / 1e3, 0),
-                          fixed_figure(model.similarity, 3)});
+                          fixed_figure(1e3 * model.latency, 3), fixed_figure(1e3 * model.peer_latency, 3),
+                          fixed_figure(model.bytes / 1e3, 0), fixed_figure(model.similarity, 3)});
   }
   std::set<std::string> machines;
   for (const auto& record : records) machines.insert(machine_text(record));

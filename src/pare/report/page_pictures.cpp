@@ -25,9 +25,15 @@ bool lies_in(const fs::path& path, const fs::path& directory) {
   return !failed && !inside.empty() && *inside.begin() != "..";
 }
 
-// A picture that a record names, small enough to be embedded; empty where it is not there or is none. Records may come
+// A picture small enough to be embedded; none where `png` is empty.
+struct Picture {
+  std::string png;
+  double width = 1;  // of the file, in pixels
+};
+
+// A picture that a record names; none where it is not there or is no picture. Records may come
 // from anywhere, and a page is passed on: what lies neither beside the record nor in the current directory stays out.
-std::string embedded_picture(const Record& record, const std::string& path, int64_t largest) {
+Picture embedded_picture(const Record& record, const std::string& path, int64_t largest) {
   // Beside its record, or where the command ran: another project's picture may have the same name here.
   std::vector<fs::path> places = {record.path.parent_path()};
   if (const std::string ran = text_at(record.content, "directory"); !ran.empty()) places.emplace_back(ran);
@@ -37,22 +43,30 @@ std::string embedded_picture(const Record& record, const std::string& path, int6
     if (!lies_in(base / path, record.path.parent_path()) && !lies_in(base / path, fs::current_path())) continue;
     try {
       at::Tensor image = read_image(base / path);
+      const auto width = static_cast<double>(image.size(2));
       const int64_t side = std::max(image.size(1), image.size(2));
       // The largest of each patch: what is thin stays visible.
       if (const int64_t factor = (side + largest - 1) / largest; factor > 1)
         image = at::max_pool2d(image.to(at::kFloat), {factor, factor}, {factor, factor}, {0, 0}, {1, 1}, true)
                     .to(at::kByte);
-      return encode_png(image);
+      return {encode_png(image), width};
     } catch (const Error&) {
-      return "";
+      return {};
     }
   }
-  return "";
+  return {};
 }
 
-std::string figure_html(const std::string& png, const std::string& caption, const char* kind) {
-  return fmt::format("<figure class=\"{}\">{}<figcaption>{}</figcaption></figure>\n", kind, inline_png(png, caption),
-                     escape_html(caption));
+std::string figure_html(const Picture& picture, const std::string& caption, const std::string& kind) {
+  return fmt::format("<figure class=\"{}>{}<figcaption>{}</figcaption></figure>\n", kind,
+                     inline_png(picture.png, caption), escape_html(caption));
+}
+
+// The picture of an explanation is the image, its map, and the maps of `compared` models, side by side with eight white
+// pixels between them (report/heatmap.h): what a script needs to tell them apart.
+std::string map_kind(const Picture& picture, size_t compared) {
+  if (compared == 0) return "map\"";
+  return fmt::format("map\" data-panels=\"{}\" data-gap=\"{:.5f}\"", 2 + compared, 8 / picture.width);
 }
 
 }  // namespace
@@ -66,12 +80,12 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
   std::string maps;
   size_t left_out = 0;
   size_t missing = 0;
-  const auto add = [&](std::string& to, const std::string& png, const std::string& caption, const char* kind) {
-    if (png.empty()) {
+  const auto add = [&](std::string& to, const Picture& picture, const std::string& caption, const std::string& kind) {
+    if (picture.png.empty()) {
       ++missing;
       return;
     }
-    const std::string html = figure_html(png, caption, kind);
+    const std::string html = figure_html(picture, caption, kind);
     if (html.size() > budget) {
       ++left_out;
       return;
@@ -93,12 +107,13 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
         if (const double cosine = number_at(compared, "cosine"); !std::isnan(cosine))
           caption += fmt::format(": cosine {:.3f}", cosine);
       }
-      add(maps, embedded_picture(record, text_at(entry, "file"), 1024), caption, "map");
+      const Picture picture = embedded_picture(record, text_at(entry, "file"), 1024);
+      add(maps, picture, caption, map_kind(picture, list_at(entry, "compared").size()));
     }
     for (const auto& entry : list_at(result, "plans")) {
       if (text_at(entry, "file").empty()) continue;
       const std::string caption = fmt::format("{}: {}", name_at(entry), text_at(entry, "name"));
-      add(plans, embedded_picture(record, text_at(entry, "file"), 200), caption, "plan");
+      add(plans, embedded_picture(record, text_at(entry, "file"), 200), caption, "plan\"");
     }
   }
   std::string html;

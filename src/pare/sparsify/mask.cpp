@@ -16,11 +16,12 @@
 namespace pare {
 
 void MaskOptions::describe(OptionVisitor& options) {
+  options.heading("which tensors are masked");
   options.field("include", include, "globs of the weight tensors to mask (all)");
   options.field("exclude", exclude, "globs of the weight tensors to leave dense");
   options.field("with-last", with_last, "mask the last linear layer too");
   options.field("distribution", distribution, "how the kept weights spread over the layers");
-  options.field("pattern", pattern, "N:M, at most N of every M neighbouring inputs are kept, as 2:4");
+  options.essential().field("pattern", pattern, "N:M, at most N of every M neighbouring inputs are kept, as 2:4");
   options.field("block", block, "OUTPUTSxINPUTS, weights go in such tiles, as 1x4");
   options.field("allow-empty", allow_empty, "let a layer lose all its weights");
 }

@@ -11,8 +11,8 @@
 namespace pare {
 
 void OptimizerOptions::describe(OptionVisitor& options) {
-  options.field("optimizer", optimizer, "how weights are updated");
-  options.field("lr", lr, "learning rate; the schedule's largest");
+  options.essential().field("optimizer", optimizer, "how weights are updated");
+  options.essential().field("lr", lr, "learning rate; the schedule's largest");
   options.field("momentum", momentum, "part of the last step that is kept");
   options.field("nesterov", nesterov, "Nesterov's momentum");
   options.field("weight-decay", weight_decay, "L2 penalty (adamw: decoupled)");

@@ -9,7 +9,7 @@
 namespace pare {
 
 void ScheduleOptions::describe(OptionVisitor& options) {
-  options.field("schedule", schedule, "learning rate over the run");
+  options.essential().field("schedule", schedule, "learning rate over the run");
   options.field("warmup", warmup, "epochs of linear warm-up");
   options.field("milestones", milestones, "epochs after which the rate is multiplied by `factor`");
   options.field("factor", factor, "what the rate is multiplied by");

@@ -15,11 +15,13 @@
 namespace pare {
 
 void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
-  if (with_epochs) options.field("epochs", epochs, "times over the training data");
-  options.field("batch", batch, "images of a step");
+  options.heading("training");
+  if (with_epochs) options.essential().field("epochs", epochs, "times over the training data");
+  options.essential().field("batch", batch, "images of a step");
   optimizer.describe(options);
   schedule.describe(options);
-  options.field("augment", augment, "standard (crop:4,flip), or any of flip, crop:N, resized-crop, cutout:N, or none");
+  options.essential().field("augment", augment,
+                            "standard (crop:4,flip), or any of flip, crop:N, resized-crop, cutout:N, or none");
   options.field("order", order, "order of the training images");
   options.field("clip-norm", clip_norm, "largest norm of the gradient (0: any)");
   options.field("average", average, "decay of a moving average of the weights, which is what is kept (0: none)");

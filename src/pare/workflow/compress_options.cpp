@@ -4,26 +4,34 @@
 namespace pare {
 
 void CompressOptions::describe(OptionVisitor& options) {
-  options.field("faster", faster, "the goal: so many times as fast");
-  options.field("latency", latency, "or: so many milliseconds at the most");
-  options.field("macs", macs, "or: this fraction of the multiply-accumulates removed");
-  options.field("params", params, "or: of the parameters");
+  options.heading("the goal");
+  options.essential().field("faster", faster, "so many times as fast");
+  options.essential().field("latency", latency, "or: so many milliseconds at the most");
+  options.essential().field("macs", macs, "or: this fraction of the multiply-accumulates removed");
+  options.essential().field("params", params, "or: of the parameters");
   options.field("bytes", bytes, "or: of the bytes of the weights");
-  options.field("max-drop", max_drop,
-                "at most this drop of top-1 (without labels: of agreement with the original) on held-out images; "
-                "alone: the smallest model within it");
-  options.field("runtime", runtime, "whose latency counts (auto: ONNX Runtime where it is installed)");
+  options.essential().field(
+      "max-drop", max_drop,
+      "at most this drop of top-1 (without labels: of agreement with the original) on held-out images; "
+      "alone: the smallest model within it");
+  options.heading("speed");
+  options.essential().field("runtime", runtime, "whose latency counts (auto: ONNX Runtime where it is installed)");
   options.field("batch", batch, "images of a timed run");
+  options.heading("what may be removed");
   options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
-  options.field("skip", skip, "GLOB: do not cut these groups");
+  options.essential().field("skip", skip, "GLOB: do not cut these groups");
   options.field("round-to", round_to, "widths that are left are multiples of this (0: of 8, of narrow groups of less)");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
-  options.field("samples", samples, "images to learn from and to judge by (0: 512)");
+  options.heading("how to make up for it");
+  options.essential().field("samples", samples, "images to learn from and to judge by (0: 512)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
-  options.field("minutes", minutes, "of repair at the end: distillation from the original on the images, unlabelled");
-  options.field("int8", int8, "then store weights and activations as 8-bit integers");
-  options.field("plan", plan, "only show which widths would reach the goal; needs a goal besides --max-drop");
+  options.essential().field("minutes", minutes,
+                            "of repair at the end: distillation from the original on the images, unlabelled");
+  options.essential().field("int8", int8, "then store weights and activations as 8-bit integers");
+  options.heading("output");
+  options.essential().field("plan", plan,
+                            "only show which widths would reach the goal; needs a goal besides --max-drop");
   options.only({"int8"}, {without("plan")});
 }
 

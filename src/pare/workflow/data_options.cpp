@@ -11,11 +11,12 @@
 namespace pare {
 
 void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
-  options.field("data", data,
-                "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR, csv:FILE or voc:DIR");
+  options.heading("data");
+  options.essential().field(
+      "data", data, "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR, csv:FILE or voc:DIR");
   options.field("split", split, "part of the data; segmentation: the images of voc:DIR that have masks",
                 {"train", "test", "segmentation"});
-  options.field("limit", limit, "first images that are taken (0: all; of scenes 12,000 train, 1,000 test)");
+  options.essential().field("limit", limit, "first images that are taken (0: all; of scenes 12,000 train, 1,000 test)");
   describe_pictures(options);
   options.field("class-map", class_map,
                 "classes in the order of the model's outputs, one a line (default: classes.txt of the directory, the "
@@ -33,6 +34,7 @@ void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
 }
 
 void DataChoice::describe_pictures(OptionVisitor& options) {
+  options.heading("data");
   options.field("mean", mean, "per channel, on the scale 0 to 1; default: the model's, else the data set's");
   options.field("std", std, "likewise");
   options.field("size", size, "make pictures SIZE x SIZE (0: as the model takes them)");

@@ -23,7 +23,8 @@ namespace pare {
 namespace fs = std::filesystem;
 
 void ModelOptions::describe(OptionVisitor& options, const OptionScope& weights) {
-  options.field("arch", arch, "architecture of a file that holds only weights", architecture_names());
+  options.heading("model");
+  options.essential().field("arch", arch, "architecture of a file that holds only weights", architecture_names());
   options.field("activation", activation, "activation of `arch`",
                 {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
   options.field("width", width, "width multiplier of `arch`");
@@ -136,7 +137,7 @@ Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint
                 "beside `arch`");
   if (options.arch.empty())
     throw Error(ErrorKind::usage, path,
-                "holds weights without a network; name it with `arch` (pare `help` lists them)");
+                "holds weights without a network; name its architecture by `arch` (the help of `arch` lists them)");
   const NamedTensors weights = read_weights(path);
   MatchReport report;
   Graph graph = with_weights(zoo_graph(options, seed), weights.tensors, report);

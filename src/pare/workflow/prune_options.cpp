@@ -7,24 +7,26 @@
 namespace pare {
 
 void PruneOptions::describe(OptionVisitor& options) {
-  options.field("channels", channels, "fraction of the channels of each group to remove");
-  options.field("params", params, "or fraction of the model's parameters");
-  options.field("macs", macs, "or fraction of its multiply-accumulates");
+  options.heading("what to remove");
+  options.essential().field("channels", channels, "fraction of the channels of each group to remove");
+  options.essential().field("params", params, "or fraction of the model's parameters");
+  options.essential().field("macs", macs, "or fraction of its multiply-accumulates");
   options.field("bytes", bytes, "or fraction of the bytes of its weights");
   options.field("empty", empty, "remove only channels that hold zeros, and change no output");
   options.field("criterion", criterion, "which channels go: the least important by this",
                 {"auto", "obs", "l1", "l2", "gm", "bn", "taylor", "random", "subset"});
   options.field("scope", scope,
                 "the same fraction of each group, the least important of all, or by what each width costs the answer");
-  options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
-  options.field("skip", skip, "GLOB: do not cut these groups");
+  options.essential().field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
+  options.essential().field("skip", skip, "GLOB: do not cut these groups");
   options.field("round-to", round_to,
                 "widths that are left are multiples of this (0: of 8, allocated ones of narrow groups of less)");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
   options.field("steps", steps, "cut in so many steps, selecting anew each time");
-  options.field("compensate", compensate, "how the kept channels take over from the removed ones",
-                compensation_methods());
+  options.heading("how to make up for it");
+  options.essential().field("compensate", compensate, "how the kept channels take over from the removed ones",
+                            compensation_methods());
   options.field("threshold", most_sim.threshold, "less similar filters are dropped, not merged");
   options.field("lambda", most_sim.lambda, "weight of the cosine against the bias after batch norm");
   options.field("as-published", most_sim.as_published, "scales as the authors' program has them");
@@ -33,13 +35,16 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("unchecked", unchecked, "compensate also where held-out images say that it is worse than nothing");
   options.field("ridge", ridge, "ridge of the solved layers (0: chosen on held-out images)");
   options.field("images", images, "kind of the images that are made without data");
-  options.field("samples", samples, "images to learn from (0: 256 of the data, 128 made ones or more when small)");
+  options.essential().field("samples", samples,
+                            "images to learn from (0: 256 of the data, 128 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps, "steps of gradient descent that make an image (0: as many as it needs)");
-  options.field("minutes", minutes,
-                "of repair after solving: distillation from the original on the images, unlabelled");
-  options.field("plan", plan, "only show which widths would be left, and write nothing");
-  options.field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
+  options.essential().field("minutes", minutes,
+                            "of repair after solving: distillation from the original on the images, unlabelled");
+  options.heading("output");
+  options.essential().field("plan", plan, "only show which widths would be left, and write nothing");
+  options.heading("what is measured");
+  options.essential().field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
   // `auto` learns from images where there is data, and merges where there is none.
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
   // What `auto` allocates: a budget of the whole network, by what images tell.

@@ -16,22 +16,25 @@
 namespace pare {
 
 void QuantizeOptions::describe(OptionVisitor& options) {
-  options.field("weights", weights,
+  options.heading("what becomes integers");
+  options.essential().field("weights", weights,
                 "integers of weights; int4 in matrix products and 1x1 convolutions, int8 elsewhere");
-  options.field("activations", activations, "integers of activations; symmetric: about zero, none: left in float");
+  options.essential().field("activations", activations, "integers of activations; symmetric: about zero, none: left in float");
   options.field("range", range, "how far the integers of activations reach");
   options.field("percentile", percentile, "per cent of the values that lie within the range at each end");
-  options.field("compensate", compensate, "what makes up for rounded weights: nothing, biases, or biases and weights");
+  options.essential().field("compensate", compensate, "what makes up for rounded weights: nothing, biases, or biases and weights");
   options.field("per-tensor", per_tensor, "one scale for all weights of a layer instead of one for each output");
   options.field("block", block, "int4: inputs of an output that share a scale (0: all)");
-  options.field("skip", skip, "GLOB: leave these layers in float");
+  options.essential().field("skip", skip, "GLOB: leave these layers in float");
   options.field("keep-first", keep_first, "leave the first layer in float");
   options.field("keep-last", keep_last, "leave the last layer in float");
-  options.field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones)");
+  options.heading("how to make up for it");
+  options.essential().field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones)");
   options.field("images", images, "without data: what images are made of");
   options.field("distill-steps", distill_steps, "without data: steps of making images");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
-  options.field("max-drop", max_drop, "fail if top-1 (multi-label: mAP) falls by more than this");
+  options.heading("what is measured");
+  options.essential().field("max-drop", max_drop, "fail if top-1 (multi-label: mAP) falls by more than this");
   options.only({"percentile"}, {with("range", {"percentile"})});
   options.only({"range"}, {without("activations", {"none"})});
   options.only({"block"}, {with("weights", {"int4"})});

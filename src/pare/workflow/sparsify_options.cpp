@@ -8,8 +8,9 @@
 namespace pare {
 
 void SparsifyOptions::describe(OptionVisitor& options) {
-  options.field("method", method, "how weights are chosen", sparsifiers());
-  options.field(
+  options.heading("which weights go");
+  options.essential().field("method", method, "how weights are chosen", sparsifiers());
+  options.essential().field(
       "sparsity", sparsity,
       "part of the masked weights to remove (cs and l0 find it themselves without; slimming: of the channels)");
   options.field("s-init", s_init, "cs: where the mask logits begin; the lower the sparser");
@@ -20,7 +21,7 @@ void SparsifyOptions::describe(OptionVisitor& options) {
   options.field("rounds", rounds, "cs, imp, imp-continued, lr-rewind, weight-rewind: rounds of training and removing");
   options.field("round-rate", round_rate, "imp: part of the kept weights removed after each round, without `sparsity`");
   options.field("rewind", rewind, "epoch to which weights or learning rate go back");
-  options.field("finetune", finetune, "epochs of fine-tuning with the mask fixed");
+  options.essential().field("finetune", finetune, "epochs of fine-tuning with the mask fixed");
   options.field("finetune-lr", finetune_lr, "learning rate of the fine-tuning");
   options.field("gmp-begin", gmp_begin, "gmp: part of the run at which removing begins");
   options.field("gmp-end", gmp_end, "gmp: part of the run at which it ends");

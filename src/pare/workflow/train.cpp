@@ -24,9 +24,11 @@ namespace fs = std::filesystem;
 void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
   train.describe(options, with_epochs);
   options.field("label-smoothing", label_smoothing, "part of the target spread over all classes");
-  options.field("validation", validation,
-                "part of the training images held out, the same of every class, to choose on: the epoch that is kept; "
-                "tickets (0.1 of them unless given)");
+  options.essential().field(
+      "validation", validation,
+      "part of the training images held out, the same of every class, to choose on: the epoch that is kept; "
+      "tickets (0.1 of them unless given)");
+  options.heading("runs");
   options.field("tensorboard", tensorboard, "write TensorBoard event files into this directory");
   options.field("log-every", log_every,
                 "also log every so many steps, into steps.jsonl of the run and TensorBoard (0: epochs only)");

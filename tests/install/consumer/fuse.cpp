@@ -1,4 +1,4 @@
-// Two trained models of one kind made into one, compared with the first, and written: README's program.
+// Two trained models of one kind made into one, compared with the first, and written: the program of docs/cpp.md.
 #include <pare/pare.h>
 
 #include <cstdio>
