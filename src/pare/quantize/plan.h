@@ -29,6 +29,9 @@ struct QuantizationPlan {
 // quantised already.
 QuantizationPlan plan_quantization(const Graph& graph, const QuantizeOptions& options);
 
+// Error{usage} for a graph that quantises or dequantises anything.
+void refuse_quantized(const Graph& graph);
+
 // How a layer is called: its node's name, or else its output.
 std::string layer_name(const Graph& graph, const LinearLayer& layer);
 

@@ -10,6 +10,7 @@
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
 #include "pare/quantize/network.h"
+#include "pare/quantize/plan.h"
 #include "pare/workflow/learning_images.h"
 #include "pare/workflow/measure.h"
 
@@ -120,6 +121,7 @@ QuantizeJob job_of(const Samples& samples, const QuantizeOptions& options, Obser
 QuantizeResult quantize(const Graph& graph, const QuantizeJob& job) {
   const Stopwatch all;
   job.check();
+  refuse_quantized(graph);
   QuantizeResult result;
   const Graph working = working_form(graph);
   if (has_half_precision(graph))
@@ -154,6 +156,7 @@ QuantizeResult quantize(const Graph& graph, const QuantizeJob& job) {
 QuantizeResult scan_quantization(const Graph& graph, const QuantizeJob& job) {
   const Stopwatch all;
   job.check();
+  refuse_quantized(graph);
   QuantizeResult result{.graph = graph};
   const Graph working = working_form(graph);
   const PruneJob pruning = job.pruning();
