@@ -50,6 +50,7 @@ def compress(
     samples_used: int = ...,
     no_mirror: bool = ...,
     minutes: float = ...,
+    int8: bool = ...,
     plan: bool = ...,
 ) -> results.Compressed: ...
 
@@ -193,7 +194,7 @@ def prune(
     nmf_iterations: int = ...,
     unchecked: bool = ...,
     ridge: float = ...,
-    images: Literal['distilled', 'pink', 'smooth', 'white'] = ...,
+    images: Literal['distilled', 'leaves', 'pink', 'smooth', 'white'] = ...,
     samples_used: int = ...,
     no_mirror: bool = ...,
     distill_steps: int = ...,
@@ -201,6 +202,29 @@ def prune(
     plan: bool = ...,
     max_drop: float | None = ...,
 ) -> results.Pruned: ...
+
+def quantize(
+    model: Graph,
+    samples: Any = ...,
+    *,
+    seed: int = ...,
+    progress: Progress | None = ...,
+    weights: Literal['int8', 'int4'] = ...,
+    activations: Literal['int8', 'symmetric', 'none'] = ...,
+    range: Literal['minmax', 'percentile', 'entropy', 'mse'] = ...,
+    percentile: float = ...,
+    compensate: Literal['none', 'bias', 'obs'] = ...,
+    per_tensor: bool = ...,
+    block: int = ...,
+    skip: Sequence[str] = ...,
+    keep_first: bool = ...,
+    keep_last: bool = ...,
+    samples_used: int = ...,
+    images: Literal['distilled', 'leaves', 'pink', 'smooth', 'white'] = ...,
+    distill_steps: int = ...,
+    no_mirror: bool = ...,
+    max_drop: float | None = ...,
+) -> results.Quantized: ...
 
 def report(
     runs: Iterable[str | os.PathLike],
@@ -214,6 +238,15 @@ def run(
     *inputs: Any,
 ) -> list[np.ndarray]: ...
 
+def scan_quantization(
+    model: Graph,
+    samples: Any = ...,
+    *,
+    seed: int = ...,
+    progress: Progress | None = ...,
+    options: Any,
+) -> list[results.QuantizedLayer]: ...
+
 def sparsify(
     model: Graph,
     samples: Any,
@@ -222,7 +255,7 @@ def sparsify(
     runs: str | os.PathLike = ...,
     seed: int = ...,
     progress: Progress | None = ...,
-    method: Literal['cs', 'magnitude', 'gmp', 'imp', 'imp-continued', 'l0', 'slimming', 'lr-rewind', 'weight-rewind'] = ...,
+    method: Literal['cs', 'magnitude', 'gmp', 'imp', 'imp-continued', 'l0', 'slimming', 'wanda', 'obs', 'lr-rewind', 'weight-rewind'] = ...,
     sparsity: float | None = ...,
     s_init: Sequence[float] = ...,
     lambda_: float | None = ...,
@@ -237,11 +270,14 @@ def sparsify(
     gmp_begin: float = ...,
     gmp_end: float = ...,
     gmp_every: int = ...,
+    samples_used: int = ...,
+    no_mirror: bool = ...,
     include: Sequence[str] = ...,
     exclude: Sequence[str] = ...,
     with_last: bool = ...,
-    distribution: Literal['global', 'uniform', 'erk'] = ...,
+    distribution: Literal['auto', 'global', 'uniform', 'erk', 'owl'] = ...,
     pattern: str = ...,
+    block: str = ...,
     allow_empty: bool = ...,
     alpha: float = ...,
     temperature: float = ...,

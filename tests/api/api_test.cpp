@@ -59,7 +59,7 @@ std::string message_of(const Call& call) {
 TEST(Api, EvaluatesSamplesStreamsAndModelsAlike) {
   const Task task(333);
   const Graph net = small_net();
-  const at::Tensor logits = run(net, {{task.images.flatten(1)}})[0];
+  const at::Tensor logits = run(net, {{task.images}})[0];
   const double expected = logits.argmax(1).eq(task.labels).to(at::kDouble).mean().item<double>();
   EXPECT_DOUBLE_EQ(evaluate(net, task.samples()).metric("top1"), expected);
   for (const int64_t batch : {1, 7, 500}) {

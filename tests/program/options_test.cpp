@@ -599,6 +599,7 @@ TEST(Options, OfEveryCommandAreTried) {
       {"tickets", "searches; its options are those of sparsify"},
       {"bench", "measures time"},
       {"compress", "searches, and measures time; what says which channels may go is as of prune"},
+      {"quantize", "what its options change is held in tests/quantize, what it refuses in tests/cli/run.sh"},
       {"report", "makes pages of records"},
       {"reproduce", "measures tables"},
       {"launch", "starts others"},
