@@ -251,7 +251,7 @@ std::vector<FlagGroup> grouped(const std::vector<FlagInfo>& flags) {
     for (const auto& flag : flags) {
       if (flag.essential != essential) continue;
       const auto same = std::ranges::find(groups, flag.heading, &FlagGroup::heading);
-      (same != groups.end() ? *same : groups.emplace_back(flag.heading, std::vector<FlagInfo>{})).flags.push_back(flag);
+      (same != groups.end() ? *same : groups.emplace_back(FlagGroup{flag.heading, {}})).flags.push_back(flag);
     }
   // What a command is about comes first, what it shares with others last.
   constexpr std::string_view last[] = {"output", "runs", "model", "every command"};

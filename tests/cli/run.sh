@@ -837,7 +837,7 @@ exits "convert of a quantised model" 0 convert int8.onnx -o int8_copy.onnx
 check "convert of a quantised model: its integers stay integers" "$(stat -c %s int8.onnx int8_copy.onnx | tr '\n' ' ')" \
   test "$(stat -c %s int8_copy.onnx)" -le $(($(stat -c %s int8.onnx) * 21 / 20))
 exits "convert of a quantised model: it computes the same" 0 verify int8.onnx int8_copy.onnx
-exits "quantize of a quantised model" 2 quantize int8.onnx -o again.onnx
+exits "quantize of a quantised model" 2 quantize int8.onnx -o twice.onnx
 check "quantize of a quantised model: says so" "$(head -c 300 stderr)" grep -q 'quantised already' stderr
 exits "quantize --weights int4 --block 16" 0 quantize lenet.onnx $made --weights int4 --activations none --block 16 -o int4.onnx
 exits "quantize --weights int4: what is written runs" 0 run int4.onnx --random -o int4_outputs
