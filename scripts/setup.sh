@@ -179,7 +179,7 @@ build() {
   }
 }
 
-# Without tests, Python module and benchmarks, which make four fifths of a whole build.
+# Without tests, Python module and benchmarks, which make most of a whole build.
 setup_program() {
   local log=build/program.log
   mkdir -p build
