@@ -13,7 +13,8 @@ std::vector<FlagInfo> flags_of(Command& command) {
   command.describe(lister);
   CommonOptions common;
   common.describe(lister);
-  lister.flags.push_back({.name = "help", .help = "what the command does, and the options that most people need", .takes_value = false});
+  lister.flags.push_back(
+      {.name = "help", .help = "what the command does, and the options that most people need", .takes_value = false});
   lister.flags.push_back({.name = "help-all", .help = "every option of it", .takes_value = false});
   return lister.flags;
 }

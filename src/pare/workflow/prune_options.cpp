@@ -38,7 +38,8 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.essential().field("samples", samples,
                             "images to learn from (0: 256 of the data, 128 made ones or more when small)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
-  options.field("distill-steps", distill_steps, "steps of gradient descent that make an image (0: as many as it needs)");
+  options.field("distill-steps", distill_steps,
+                "steps of gradient descent that make an image (0: as many as it needs)");
   options.essential().field("minutes", minutes,
                             "of repair after solving: distillation from the original on the images, unlabelled");
   options.heading("output");

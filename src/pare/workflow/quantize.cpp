@@ -19,11 +19,13 @@ namespace pare {
 void QuantizeOptions::describe(OptionVisitor& options) {
   options.heading("what becomes integers");
   options.essential().field("weights", weights,
-                "integers of weights; int4 in matrix products and 1x1 convolutions, int8 elsewhere");
-  options.essential().field("activations", activations, "integers of activations; symmetric: about zero, none: left in float");
+                            "integers of weights; int4 in matrix products and 1x1 convolutions, int8 elsewhere");
+  options.essential().field("activations", activations,
+                            "integers of activations; symmetric: about zero, none: left in float");
   options.field("range", range, "how far the integers of activations reach");
   options.field("percentile", percentile, "per cent of the values that lie within the range at each end");
-  options.essential().field("compensate", compensate, "what makes up for rounded weights: nothing, biases, or biases and weights");
+  options.essential().field("compensate", compensate,
+                            "what makes up for rounded weights: nothing, biases, or biases and weights");
   options.field("per-tensor", per_tensor, "one scale for all weights of a layer instead of one for each output");
   options.field("block", block, "int4: inputs of an output that share a scale (0: all)");
   options.essential().field("skip", skip, "GLOB: leave these layers in float");
