@@ -61,7 +61,7 @@ struct QuantizeOptions {
   std::vector<std::string> skip;              // GLOB: layers that stay in float
   bool keep_first = false;                    // the first layer stays in float
   bool keep_last = false;                     // the last one
-  int64_t samples = 0;                        // that are learned from; 0: 256 of those given, 64 made ones
+  int64_t samples = 0;                        // that are learned from; 0: 256 of those given, 128 made ones
   MadeImages images = MadeImages::distilled;  // where there are no samples
   int64_t distill_steps = 150;
   bool no_mirror = false;          // colour images are used mirrored as well unless this is set

@@ -32,7 +32,8 @@ void QuantizeOptions::describe(OptionVisitor& options) {
   options.field("keep-first", keep_first, "leave the first layer in float");
   options.field("keep-last", keep_last, "leave the last layer in float");
   options.heading("how to make up for it");
-  options.essential().field("samples", samples, "images to learn from (0: 256 of the data, 64 made ones)");
+  options.essential().field("samples", samples,
+                            "images to learn from (0: 256 of the data, 128 made ones or more when small)");
   options.field("images", images, "without data: what images are made of");
   options.field("distill-steps", distill_steps, "without data: steps of making images");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
