@@ -220,7 +220,32 @@ TEST(Refit, TheReaderChoosesWhatCostsNothing) {
   EXPECT_LT(difference(graph, chosen.graph, inputs), 2e-3);
 }
 
-// A layer with more unknowns than may be solved loses its channels all the same, and it is said.
+// Two layers read the same channels, each only one half of them: by either alone the other's half would go.
+TEST(Refit, SeveralReadersChooseTogether) {
+  TestGraph g(7);
+  const auto x = g.input("x", {-1, 3, 8, 8});
+  const auto first = g.random({8, 3, 3, 3}), small = g.random({5, 8, 1, 1}), large = g.random({6, 8, 3, 3});
+  const auto a = g.relu(g.node("Conv", {x, first}, {{"pads", Ints{1, 1, 1, 1}}}));
+  const auto b = g.relu(g.node("Conv", {a, small}));
+  const auto c = g.relu(g.node("Conv", {a, large}, {{"pads", Ints{1, 1, 1, 1}}}));
+  Graph graph = g.finish(g.node("Concat", {b, c}, {{"axis", int64_t{1}}}));
+  graph.tensors[small].narrow(1, 4, 4).zero_();
+  graph.tensors[large].narrow(1, 0, 4).zero_();
+  const at::Tensor filters = graph.tensors[first].clone();
+  for (int64_t i = 0; i < 8; i += 2) filters[i + 1].copy_(filters[i]);
+  graph.tensors[first] = filters;
+  const Case cut = halved(graph);  // the second half: not what costs nothing
+  const auto inputs = random_inputs(graph, 40, 3);
+  const Refitted chosen = refitted(cut, inputs, exact(1e-9), /*choose=*/true);
+  ASSERT_EQ(chosen.removed.size(), 4u);
+  std::set<size_t> pairs;
+  const auto& channels = cut.map.groups[0].channels;
+  for (size_t i = 0; i < channels.size(); ++i)
+    if (chosen.removed.contains(channels[i])) pairs.insert(i / 2);
+  EXPECT_EQ(pairs.size(), 4u);  // one of each pair
+  EXPECT_LT(difference(graph, chosen.graph, inputs), 2e-3);
+}
+
 // What moves the mean of a layer without a bias loses the channels that its layer loses.
 TEST(Refit, LayersWithoutABiasAreCutWithTheOneTheyGet) {
   TestGraph g(11);
@@ -238,6 +263,7 @@ TEST(Refit, LayersWithoutABiasAreCutWithTheOneTheyGet) {
   EXPECT_EQ(result.graph.tensor(result.graph.nodes[2].inputs.at(2)).numel(), 4);  // of the second layer's 8
 }
 
+// A layer with more unknowns than may be solved loses its channels all the same, and it is said.
 TEST(Refit, WhatIsTooLargeIsOnlyCut) {
   const Case c = halved(with_first_layer(kinds()[0]));
   const auto inputs = random_inputs(c.graph, 8, 3);

@@ -83,7 +83,10 @@ class Repair {
       const bool over =
           (steps > 0 && step >= steps) || (options_.minutes > 0 && minutes_since(start) > options_.minutes);
       observer_.step("repairing", step, std::max(steps, step));
-      if (over || (steps > 0 && step % std::max<int64_t>(1, steps / options_.checks) == 0)) keep_if_better(step);
+      average(step);
+      // Early on the rate is high, and few held-out samples would mistake noise for progress.
+      const bool late = steps > 0 && 2 * step > steps && step % std::max<int64_t>(1, steps / options_.checks) == 0;
+      if (over || late) keep_if_better(step);
       if (over) return std::move(result_);
     }
   }
@@ -107,6 +110,16 @@ class Repair {
     }
     loss.backward();
     optimizer_.step(raw_, rate);
+  }
+
+  // Weights averaged over the last steps, about a tenth of all so far: what is checked, and what is given.
+  void average(int64_t step) {
+    const at::NoGradGuard no_grad;
+    const double part = 1 / (1 + 0.1 * static_cast<double>(step));
+    for (const auto& [name, tensor] : raw_) {
+      at::Tensor& mean = averaged_[name];
+      mean = mean.defined() ? mean + part * (tensor.detach() - mean) : tensor.detach().clone();
+    }
   }
 
   at::Tensor loss_of(const RunResult& target, const RunResult& own) const {
@@ -138,8 +151,29 @@ class Repair {
     }
     std::vector<at::Tensor> inputs;
     for (const auto& list : parts) inputs.push_back(at::cat(list));
+    if (inputs.size() == 1 && inputs[0].dim() == 4 && inputs[0].is_floating_point()) mix(inputs[0]);
     return inputs;
   }
+
+  // Some images get a rectangle of the next one.
+  void mix(at::Tensor& images) {
+    const at::Tensor others = images.roll({1}, {0}).clone();
+    for (int64_t i = 0; i < images.size(0); ++i) {
+      if (uniform() >= options_.mixtures) continue;
+      const double side = std::sqrt(0.1 + 0.4 * uniform());  // a tenth to a half of the image
+      at::Tensor to = images[i], from = others[i];
+      for (const int64_t axis : {1, 2}) {
+        const int64_t extent = to.size(axis);
+        const auto length = std::max<int64_t>(1, std::llround(side * static_cast<double>(extent)));
+        const auto begin = static_cast<int64_t>(uniform() * static_cast<double>(extent - length + 1));
+        to = to.narrow(axis, begin, length);
+        from = from.narrow(axis, begin, length);
+      }
+      to.copy_(from);
+    }
+  }
+
+  double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
   at::Tensor varied(const at::Tensor& input) {
     if (input.dim() != 4 || !input.is_floating_point()) return input;
@@ -158,7 +192,7 @@ class Repair {
   double held_out() const {
     const at::NoGradGuard no_grad;
     RunOptions own;
-    own.parameters = &raw_;
+    own.parameters = averaged_.empty() ? &raw_ : &averaged_;
     const Pieces pieces = pieces_of(student_.graph(), held_out_, 8);
     double sum = 0;
     in_order<double>(
@@ -179,7 +213,7 @@ class Repair {
     if (!(now < result_.after)) return;
     result_.after = now;
     result_.best_step = step;
-    for (const auto& [name, tensor] : raw_) result_.graph.tensors[name] = tensor.detach().clone();
+    for (const auto& [name, tensor] : averaged_) result_.graph.tensors[name] = tensor.clone();
   }
 
   const RepairOptions options_;
@@ -189,7 +223,7 @@ class Repair {
   Program teacher_, student_;
   std::vector<std::string> points_;
   RunOptions taps_;
-  TensorMap raw_;
+  TensorMap raw_, averaged_;
   Optimizer optimizer_;
   std::mt19937_64 random_;
   Repaired result_;

@@ -3,9 +3,11 @@
 //   loss = T² KL(z/T ‖ z'/T) + β Σ_l ‖a_l − a'_l‖² / ‖a_l‖² / L
 //
 // z and z' are the answers of original and student, a_l and a'_l what both compute under the same name and shape where
-// branches meet: end to end, and block by block. Batch norms keep their statistics. Every so many steps the divergence
-// is measured on samples that are learned from by nobody, and the best network met is what is returned: never one that
-// is worse there than the network it began with.
+// branches meet: end to end, and block by block. Batch norms keep their statistics. Few samples go a long way: images
+// are moved, mirrored, and most get a rectangle of another one, of which the original says what it sees in that mixture
+// too (Yun et al., CutMix, ICCV 2019). Weights are averaged over the last steps. In the second half the divergence is
+// measured every so many steps on samples that are learned from by nobody, and the best network met is what is
+// returned: never one that is worse there than the network it began with.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +24,12 @@ struct RepairOptions {
   int64_t steps = 200;  // where no time is given
   int64_t batch = 32;
   double rate = 3e-4;  // of Adam, falling to nothing as a cosine
-  double temperature = 4;
+  double temperature = 2;
   double features = 1;   // β
   double shift = 0.125;  // images are moved by up to this part of their size, and mirrored
   bool mirror = true;
-  int64_t checks = 12;  // of the held-out samples
+  double mixtures = 0.9;  // of the images that get a part of another one, which the original answers for as well
+  int64_t checks = 12;    // of the held-out samples
   uint64_t seed = 0;
 };
 

@@ -99,21 +99,54 @@ std::optional<size_t> LayerReader::averaging_node(const LinearLayer& layer) cons
 }
 
 GroupMoments LayerReader::moments(const LinearLayer& layer, SideBySide& both, ProcessGroup& ranks) const {
-  const at::Tensor weight = weight_by_group(original_, layer);
-  const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
-  GroupMoments moments(static_cast<size_t>(weight.size(0)), {none, none});
-  const auto pool = averaging_node(layer);
-  both.run_to<GroupMoments>(
-      compressed_node(original_.nodes[pool ? *pool : layer.node]),
+  return std::move(moments(std::vector{layer}, both, ranks).front());
+}
+
+// Of the compressed graph: whatever the layers read is made before it.
+size_t LayerReader::first_node(const std::vector<LinearLayer>& layers) const {
+  size_t first = compressed_.nodes.size();
+  for (const auto& layer : layers)
+    first = std::min(first, compressed_node(original_.nodes[averaging_node(layer).value_or(layer.node)]));
+  return first;
+}
+
+bool LayerReader::read_together(const std::vector<LinearLayer>& layers) const {
+  const size_t first = first_node(layers);
+  const auto is_early = [&](const LinearLayer& layer) {
+    const Node& reader = original_.nodes[averaging_node(layer).value_or(layer.node)];
+    const auto made = nodes_.find(compressed_.nodes[compressed_node(reader)].inputs[0]);
+    return made == nodes_.end() || made->second < first;
+  };
+  return std::all_of(layers.begin(), layers.end(), is_early);
+}
+
+std::vector<GroupMoments> LayerReader::moments(const std::vector<LinearLayer>& layers, SideBySide& both,
+                                               ProcessGroup& ranks) const {
+  std::vector<GroupMoments> all;
+  std::vector<std::optional<size_t>> pools;
+  for (const auto& layer : layers) {
+    const at::Tensor weight = weight_by_group(original_, layer);
+    const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
+    all.emplace_back(static_cast<size_t>(weight.size(0)), SplitMoments{none, none});
+    pools.push_back(averaging_node(layer));
+  }
+  both.run_to<std::vector<GroupMoments>>(
+      first_node(layers),
       [&](const BothValues& values) {
-        return split(pool ? rows_before_pool(layer, *pool, values) : rows(layer, values), values);
+        std::vector<GroupMoments> parts;
+        for (size_t l = 0; l < layers.size(); ++l)
+          parts.push_back(
+              split(pools[l] ? rows_before_pool(layers[l], *pools[l], values) : rows(layers[l], values), values));
+        return parts;
       },
-      [&](const GroupMoments& part) {
-        for (size_t g = 0; g < part.size(); ++g)
-          moments[g] = {joined(moments[g].fitted, part[g].fitted), joined(moments[g].checked, part[g].checked)};
+      [&](const std::vector<GroupMoments>& parts) {
+        for (size_t l = 0; l < parts.size(); ++l)
+          for (size_t g = 0; g < parts[l].size(); ++g)
+            all[l][g] = {joined(all[l][g].fitted, parts[l][g].fitted), joined(all[l][g].checked, parts[l][g].checked)};
       });
-  for (auto& own : moments) own = {over_ranks(own.fitted, ranks), over_ranks(own.checked, ranks)};
-  return moments;
+  for (auto& moments : all)
+    for (auto& own : moments) own = {over_ranks(own.fitted, ranks), over_ranks(own.checked, ranks)};
+  return all;
 }
 
 // Every so many pairs of samples, a sample and its mirror image perhaps, are checked on.

@@ -44,6 +44,12 @@ class LayerReader {
 
   // `layer` is of the original. Every rank calls it, and has the moments of all.
   GroupMoments moments(const LinearLayer& layer, SideBySide& both, ProcessGroup& ranks) const;
+  // Of several layers in one run that ends before the first of them: none reads what depends on another
+  // (read_together).
+  std::vector<GroupMoments> moments(const std::vector<LinearLayer>& layers, SideBySide& both,
+                                    ProcessGroup& ranks) const;
+  // Is what all of them read there before any of them runs?
+  bool read_together(const std::vector<LinearLayer>& layers) const;
 
  private:
   struct Rows {
@@ -54,6 +60,7 @@ class LayerReader {
   at::Tensor some_places(const LinearLayer& layer, int64_t all, int64_t first, int64_t images) const;
   at::Tensor lost_beside(const LinearLayer& layer, const BothValues& values, const at::Tensor& y) const;
   std::optional<size_t> averaging_node(const LinearLayer& layer) const;
+  size_t first_node(const std::vector<LinearLayer>& layers) const;
   GroupMoments split(const Rows& rows, const BothValues& values) const;
   size_t compressed_node(const Node& original) const { return nodes_.at(original.outputs[0]); }
 

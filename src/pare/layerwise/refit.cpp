@@ -22,17 +22,17 @@ class Refit {
   Refit(const Graph& original, const ChannelMap& map, const std::vector<GroupCut>& cuts, const Samples& samples,
         const RefitOptions& options, Observer& observer)
       : original_(original), compressed_(original), map_(map), options_(options), observer_(observer) {
-    for (const auto& cut : cuts) {
-      const ChannelGroup& group = map.groups[cut.group];
-      for (const size_t s : group.consumers) lost_.insert(map.slots[s].node);
-      if (const auto reader = chosen_at(cut))
-        choices_[*reader].push_back(&cut);
-      else
-        result_.removed.insert(cut.order.begin(), cut.order.begin() + cut.count);
-    }
     both_.emplace(original_, compressed_, samples, options.side_by_side);
     reader_.emplace(original_, compressed_, map.shapes, static_cast<double>(samples.size * observer.ranks().size()),
                     options.read);
+    for (const auto& cut : cuts) {
+      for (const size_t s : map.groups[cut.group].consumers) lost_.insert(map.slots[s].node);
+      const std::vector<LinearLayer> readers = choosing_readers(cut);
+      if (readers.empty())
+        result_.removed.insert(cut.order.begin(), cut.order.begin() + cut.count);
+      else
+        choice_of(readers).cuts.push_back(&cut);
+    }
   }
 
   Refitted run() {
@@ -45,14 +45,37 @@ class Refit {
   }
 
  private:
-  // The layer at which the channels of a cut can be chosen: the only one that reads them.
-  std::optional<size_t> chosen_at(const GroupCut& cut) const {
+  // Cuts whose channels are chosen where the first of the layers that read them is solved.
+  struct Choice {
+    std::vector<LinearLayer> readers;
+    std::vector<const GroupCut*> cuts;
+  };
+
+  Choice& choice_of(const std::vector<LinearLayer>& readers) {
+    auto& choices = choices_[readers.front().node];
+    const auto same = [&](const Choice& choice) {
+      return std::equal(choice.readers.begin(), choice.readers.end(), readers.begin(), readers.end(),
+                        [](const auto& a, const auto& b) { return a.node == b.node; });
+    };
+    const auto found = std::find_if(choices.begin(), choices.end(), same);
+    return found != choices.end() ? *found : choices.emplace_back(Choice{.readers = readers});
+  }
+
+  // The layers at the first of which the channels of a cut can be chosen: all that read them, where none reads what
+  // comes of another.
+  std::vector<LinearLayer> choosing_readers(const GroupCut& cut) const {
     const ChannelGroup& group = map_.groups[cut.group];
-    if (!cut.choose || group.consumers.size() != 1) return {};
-    const Slot& slot = map_.slots[group.consumers[0]];
-    const auto layer = solvable(slot.node);
-    if (slot.input != 1 || !layer || !reader_places(slot, removable(map_, group))) return {};
-    return slot.node;
+    std::vector<LinearLayer> readers;
+    if (!cut.choose) return readers;
+    const auto channels = removable(map_, group);
+    for (const size_t s : group.consumers) {
+      const Slot& slot = map_.slots[s];
+      const auto layer = solvable(slot.node);
+      if (slot.input != 1 || !layer || !reader_places(slot, channels)) return {};
+      readers.push_back(*layer);
+    }
+    std::sort(readers.begin(), readers.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+    return reader_->read_together(readers) ? readers : std::vector<LinearLayer>();
   }
 
   std::optional<LinearLayer> solvable(size_t node) const {
@@ -100,9 +123,8 @@ class Refit {
   // --- solving
 
   void solve(const LinearLayer& layer, bool lost) {
-    const GroupMoments moments = reader_->moments(layer, *both_, observer_.ranks());
+    const GroupMoments moments = moments_of(layer);
     const at::Tensor prior = weight_by_group(compressed_, layer);
-    choose(layer.node, moments, prior);
     const at::Tensor kept = kept_rows_of(layer.node, prior);
     SolveOptions solve = options_.solve;
     if (!lost) {
@@ -126,31 +148,41 @@ class Refit {
     solved_.insert(node.outputs[0]);
   }
 
-  // The channels of groups that this layer alone reads.
-  void choose(size_t node, const GroupMoments& moments, const at::Tensor& prior) {
-    const auto found = choices_.find(node);
-    if (found == choices_.end()) return;
-    for (const GroupCut* cut : found->second) {
-      const ChannelGroup& group = map_.groups[cut->group];
-      const Slot& slot = *weight_slot(map_, group, node);
-      const std::vector<ChannelId> channels = removable(map_, group);
+  // Of a layer; what it is the first to read is cut by them.
+  GroupMoments moments_of(const LinearLayer& layer) {
+    std::vector<GroupMoments> moments;
+    for (const Choice& choice : choices_[layer.node]) {
+      moments = reader_->moments(choice.readers, *both_, observer_.ranks());
+      for (const GroupCut* cut : choice.cuts) choose(*cut, choice.readers, moments);
+    }
+    return moments.empty() ? reader_->moments(layer, *both_, observer_.ranks()) : std::move(moments.front());
+  }
+
+  // The channels that go, by elimination on what the compressed network gives the layers that read them.
+  void choose(const GroupCut& cut, const std::vector<LinearLayer>& layers, const std::vector<GroupMoments>& moments) {
+    const ChannelGroup& group = map_.groups[cut.group];
+    const std::vector<ChannelId> channels = removable(map_, group);
+    std::vector<EliminationReader> readers;
+    for (size_t r = 0; r < layers.size(); ++r) {
+      const LinearLayer& layer = layers[r];
+      const Slot& slot = *weight_slot(map_, group, layer.node);
       ReaderPlaces places = *reader_places(slot, channels);
       std::erase_if(places.others, [&](int64_t place) { return is_removed(slot.ids[static_cast<size_t>(place)]); });
-      const auto F = options_.fisher.find(node);
-      std::vector<EliminationReader> readers;
+      const at::Tensor prior = weight_by_group(compressed_, layer);
+      const at::Tensor all = at::arange(prior.size(2) * prior.size(3));
+      const auto F = options_.fisher.find(layer.node);
       for (int64_t g = 0; g < prior.size(0); ++g) {
-        const SplitMoments& own = moments[static_cast<size_t>(g)];
-        const at::Tensor all = at::arange(prior.size(2) * prior.size(3));
+        const SplitMoments& own = moments[r][static_cast<size_t>(g)];
         const at::Tensor W =
             solve_layer(own, all, prior[g].flatten(1), {.ridge = options_.solve.ridge, .choices = {}}).weight;
         readers.push_back(elimination_reader(joined(own.fitted, own.checked).covariance_xx(),
                                              weighed(W, F == options_.fisher.end() ? at::Tensor() : F->second, g),
                                              places, prior.size(3)));
       }
-      const Elimination elimination =
-          eliminate(readers, static_cast<int64_t>(channels.size()), options_.solve.ridge, cut->count);
-      for (const int64_t i : elimination.order) result_.removed.insert(channels[static_cast<size_t>(i)]);
     }
+    const Elimination elimination =
+        eliminate(readers, static_cast<int64_t>(channels.size()), options_.solve.ridge, cut.count);
+    for (const int64_t i : elimination.order) result_.removed.insert(channels[static_cast<size_t>(i)]);
   }
 
   bool is_removed(int64_t id) const { return id != kUnlabelled && result_.removed.contains(ChannelId{id}); }
@@ -193,9 +225,9 @@ class Refit {
   const ChannelMap& map_;
   const RefitOptions& options_;
   Observer& observer_;
-  std::set<size_t> lost_;                                   // nodes that read channels that go
-  std::map<size_t, std::vector<const GroupCut*>> choices_;  // cuts that are chosen at a layer
-  std::set<std::string> solved_;                            // outputs of solved layers
+  std::set<size_t> lost_;                          // nodes that read channels that go
+  std::map<size_t, std::vector<Choice>> choices_;  // by the layer where they are made
+  std::set<std::string> solved_;                   // outputs of solved layers
   std::optional<SideBySide> both_;
   std::optional<LayerReader> reader_;
   Refitted result_;

@@ -6,8 +6,8 @@
 // over weights that are zero at the channels that go; t is what the layer gives in the original, and where an addition
 // with a shortcut z follows (a batch norm between them or not), what the shortcut lost is asked of the layer too:
 // t + (z − z')·σ/γ. A layer that reads the average over all places of a value is solved on the places themselves, of
-// which there are many more. A group that one layer alone reads is cut there: elimination (layerwise/eliminate.h) on
-// the moments of what the compressed network really gives it.
+// which there are many more. A group whose readers do not depend on each other is cut at the first of them: elimination
+// (layerwise/eliminate.h) on the moments of what the compressed network really gives them.
 //
 // The network keeps its shape on the way, with zeros where channels go; they are removed at the end. Moments need
 // memory for one (channels·kernel)² matrix; a layer with more unknowns than `largest` only gets the zeros, and the
@@ -34,7 +34,7 @@ struct GroupCut {
   size_t group = 0;              // index into ChannelMap::groups
   std::vector<ChannelId> order;  // at least `count` of them
   int64_t count = 0;
-  bool choose = false;  // those that elimination finds where one layer alone reads the group
+  bool choose = false;  // those that elimination finds where the group is read
 };
 
 // One for each group that has any of these channels.
