@@ -66,7 +66,9 @@ struct PruneOptions {
   bool inner_only = false;
   int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
 
-  std::string compensate = "auto";  // one of compensation_methods(); auto: calibrated with samples, most-sim without
+  // One of compensation_methods(); auto: calibrated with samples, without them synthetic where the network takes
+  // pictures and no criterion of weights is named, else most-sim.
+  std::string compensate = "auto";
   MostSimOptions most_sim;
   NnlsOptions nnls;
   NmfOptions nmf;

@@ -28,7 +28,8 @@ Samples pictures(int64_t count) {
 
 double distance(const Graph& a, const Graph& b, const Samples& samples) {
   const auto inputs = samples.inputs(0, samples.size);
-  return divergence(Program(a).run(inputs, {}).outputs[0], Program(b).run(inputs, {}).outputs[0], 4) /
+  return divergence(Program(a).run(inputs, {}).outputs[0], Program(b).run(inputs, {}).outputs[0],
+                    RepairOptions().temperature) /
          static_cast<double>(samples.size);
 }
 

@@ -27,7 +27,7 @@ class OnSqueezeNet {
     PruneJob job = job_;
     job.compensate = method;
     job.layers = {group};
-    job = job.resolved();
+    job = job.resolved(graph_);
     return answer_divergences(graph_, {Pruner(job).cut(graph_, job.budget())}, test_, unobserved(), "").at(0);
   }
 

@@ -104,7 +104,7 @@ PruneResult prune(const Graph& graph, const Samples& samples, const PruneOptions
 
 PruneResult prune(const Graph& graph, const PruneJob& given) {
   const auto start = Clock::now();
-  const PruneJob options = given.resolved();
+  const PruneJob options = given.resolved(graph);
   if (options.steps < 1)
     throw Error(ErrorKind::usage, OptionName{"steps"}, "expected 1 or more, found {}", options.steps);
   if (options.max_drop && !(*options.max_drop >= 0))
@@ -124,10 +124,10 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   before.cost = cost_of(graph);
   if (measure.by_distance()) pruner.result().notes.push_back(measure.note());
   if (measure.labelled() != nullptr) check_chance(before, *measure.labelled(), options, pruner.result().notes);
-  if (given.compensate == "auto" && !options.has_data() && !options.empty && !options.plan)
+  if (given.compensate == "auto" && options.compensate == "synthetic" && !options.plan)
     pruner.result().notes.emplace_back(
-        "without data the kept channels take over by their weights alone; `compensate` synthetic makes images from the "
-        "network first: slower, and real networks lose far less");
+        "without data, images made from the network are learned from; a few hundred real ones lose less, and "
+        "`compensate` most-sim, by weights alone, takes a second");
   const auto method_start = Clock::now();
   Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {

@@ -31,7 +31,7 @@ struct PruneJob : PruneOptions {
   bool has_data() const { return given != nullptr ? given->size > 0 : !data.data.empty(); }
   std::optional<Dataset> measured_on(const Graph& graph) const;  // nothing where samples were given without labels
   BudgetOptions budget() const;                                  // Error{usage} unless exactly one budget is given
-  PruneJob resolved() const;                                     // with `auto` replaced by what it stands for
+  PruneJob resolved(const Graph& graph) const;                   // with `auto` replaced by what it stands for
 };
 
 // Error{quality} when the accuracy falls by more than max_drop, or was no better than chance to begin with.

@@ -46,7 +46,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.essential().field("plan", plan, "only show which widths would be left, and write nothing");
   options.heading("what is measured");
   options.essential().field("max-drop", max_drop, "fail (exit 5) when top-1 falls by more than this fraction");
-  // `auto` learns from images where there is data, and merges where there is none.
+  // `auto` learns from images: those of the data, or made ones where the network takes pictures.
   options.only({"floor"}, {with("scope", {"global", "allocate", "auto"})});
   // What `auto` allocates: a budget of the whole network, by what images tell.
   const Condition scoped = with("scope", {"global", "allocate"});
@@ -54,7 +54,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"floor"}, {scoped, with("criterion", {"auto", "obs"})});
   options.only({"floor"},
                {scoped, with("criterion", {"obs"}), with("compensate", {"auto", "synthetic", "calibrated"})});
-  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"auto", "most-sim"})});
+  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"})});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
   options.only({"unchecked"}, {without("compensate", {"none"})});
@@ -77,7 +77,6 @@ void PruneJob::describe(OptionVisitor& options) {
   const Condition learns = with("compensate", {"synthetic", "calibrated"});
   options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
                            with("compensate", {"synthetic"})});
-  options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
   options.only({"ridge", "minutes"}, {learns, with("data")});
   options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
@@ -129,9 +128,24 @@ BudgetOptions PruneJob::budget() const {
   return budget;
 }
 
-PruneJob PruneJob::resolved() const {
+namespace {
+
+// One input of pictures: what images can be made for.
+bool takes_pictures(const Graph& graph) {
+  if (graph.inputs.size() != 1 || !at::isFloatingType(graph.inputs[0].dtype)) return false;
+  const auto& dims = graph.inputs[0].dims;
+  return dims && dims->size() == 4 && ((*dims)[1].size == 1 || (*dims)[1].size == 3);
+}
+
+}  // namespace
+
+PruneJob PruneJob::resolved(const Graph& graph) const {
   PruneJob own = *this;
-  if (compensate == "auto") own.compensate = has_data() ? "calibrated" : "most-sim";
+  // A criterion or a scope that looks at weights alone was named: so does what makes up for it.
+  const bool by_weights =
+      (criterion != "auto" && criterion != "obs" && criterion != "subset") || scope == PruneScope::global;
+  if (compensate == "auto")
+    own.compensate = has_data() ? "calibrated" : takes_pictures(graph) && !by_weights ? "synthetic" : "most-sim";
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
   if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
   if (scope == PruneScope::automatic)

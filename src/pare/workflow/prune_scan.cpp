@@ -32,7 +32,7 @@ Scan scan(const Graph& graph, const PruneJob& options) {
   PruneJob own = options;
   own.channels = 0.5;
   own.params = own.macs = own.bytes = std::nullopt;
-  own = own.resolved();
+  own = own.resolved(graph);
   Scan result;
   const Graph working = working_form(graph);
   const ChannelMap map = analyze_channels(working);
