@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/maps.h"
 
 namespace pare::cli {

@@ -10,8 +10,8 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/report/record.h"
+#include "pare/train/run_store.h"
 #include "pare/version.h"
-#include "pare/workflow/run_store.h"
 
 namespace pare::cli {
 

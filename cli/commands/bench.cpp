@@ -9,8 +9,8 @@
 #include "pare/analysis/cost.h"
 #include "pare/error.h"
 #include "pare/workflow/benchmark.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/onnx_runtime.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

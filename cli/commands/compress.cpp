@@ -9,8 +9,8 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/report/line_plot.h"
+#include "pare/train/run_store.h"
 #include "pare/workflow/compress_memory.h"
-#include "pare/workflow/run_store.h"
 #include "plan_file.h"
 
 namespace pare::cli {

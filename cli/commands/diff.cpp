@@ -12,7 +12,7 @@
 #include "pare/report/diff_page.h"
 #include "pare/run.h"
 #include "pare/workflow/compare.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

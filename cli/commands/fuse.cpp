@@ -9,7 +9,7 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/workflow/fuse.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 #include "watch.h"
 
 namespace pare::cli {

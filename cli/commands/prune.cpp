@@ -13,7 +13,7 @@
 #include "pare/passes/working_form.h"
 #include "pare/report/line_plot.h"
 #include "pare/workflow/distill.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 #include "plan_file.h"
 #include "training.h"
 

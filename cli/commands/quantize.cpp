@@ -7,7 +7,7 @@
 #include "metrics.h"
 #include "output.h"
 #include "pare/error.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

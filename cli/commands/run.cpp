@@ -7,6 +7,7 @@
 #include "command.h"
 #include "input.h"
 #include "pare/core/file.h"
+#include "pare/data/data_options.h"
 #include "pare/data/image.h"
 #include "pare/data/pictures.h"
 #include "pare/error.h"
@@ -14,9 +15,8 @@
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/ops/op.h"
 #include "pare/run.h"
-#include "pare/workflow/data_options.h"
 #include "pare/workflow/declared_run.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

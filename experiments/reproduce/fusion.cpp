@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "experiments/reproduce/papers.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/fuse.h"
 
 namespace pare {

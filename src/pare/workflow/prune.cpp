@@ -7,11 +7,11 @@
 #include <cmath>
 
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/measure.h"
 #include "pare/workflow/measured.h"
 #include "pare/workflow/pruner.h"

@@ -9,11 +9,11 @@
 #include "pare/analysis/cost.h"
 #include "pare/compensate/compensate.h"
 #include "pare/core/options.h"
+#include "pare/data/data_options.h"
 #include "pare/graph.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/prune.h"  // IWYU pragma: export
 #include "pare/prune/budget.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

@@ -13,9 +13,9 @@
 #include "pare/core/options.h"
 #include "pare/data/augment.h"
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/samples/samples.h"
 #include "pare/train/tensorboard.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

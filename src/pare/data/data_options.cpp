@@ -1,4 +1,4 @@
-#include "pare/workflow/data_options.h"
+#include "pare/data/data_options.h"
 
 #include <ATen/ATen.h>
 

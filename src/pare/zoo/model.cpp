@@ -1,4 +1,4 @@
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 #include <ATen/ATen.h>
 

@@ -1,4 +1,4 @@
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 #include <ATen/ATen.h>
 
@@ -7,11 +7,11 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
+#include "pare/data/data_options.h"
 #include "pare/data/loader.h"
 #include "pare/error.h"
+#include "pare/metrics/piece_scores.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/piece_scores.h"
 
 namespace pare {
 
