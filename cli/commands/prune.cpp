@@ -108,15 +108,6 @@ class Prune : public Command {
   }
 
  private:
-  static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
-    nlohmann::json result = {{"model", model},
-                             {"parameters", measured.cost.parameters},
-                             {"macs", measured.cost.macs},
-                             {"bytes", measured.cost.bytes}};
-    if (!measured.metrics.empty()) result["metrics"] = metrics_json(measured.metrics);
-    return result;
-  }
-
   Graph finetuned(Session& session, const Graph& original, const Graph& graph) {
     DataChoice choice = prune_.data;
     choice.split = "train";
@@ -146,14 +137,6 @@ class Prune : public Command {
       write_file_atomically(plan_plot_, [&](std::ostream& out) { out << plan_svg("widths", result.groups); });
     print(session, result);
     if (!prune_.plan) session.print("{} written\n", output_);
-    auto groups = nlohmann::json::array();
-    for (const auto& group : result.groups)
-      groups.push_back({{"name", group.name},
-                        {"total", group.total},
-                        {"kept", group.kept},
-                        {"reason", with_flags(group.reason)},
-                        {"compensation", group.compensation},
-                        {"loss", group.loss}});
     nlohmann::json document = {{"method",
                                 {{"criterion", result.criterion},
                                  {"scope", result.scope},
@@ -161,7 +144,7 @@ class Prune : public Command {
                                  {"judges", result.judges}}},
                                {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
                                {"after", measured_json(output_, result.after)},
-                               {"groups", groups},
+                               {"groups", groups_json(result.groups)},
                                {"notes", with_flags(result.notes)},
                                {"seconds",
                                 {{"total", result.seconds},

@@ -75,15 +75,6 @@ class Quantize : public Command {
     return layers;
   }
 
-  static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
-    nlohmann::json result = {{"model", model},
-                             {"parameters", measured.cost.parameters},
-                             {"macs", measured.cost.macs},
-                             {"bytes", measured.cost.bytes}};
-    if (!measured.metrics.empty()) result["metrics"] = metrics_json(measured.metrics);
-    return result;
-  }
-
   nlohmann::json document(const QuantizeResult& result) const {
     nlohmann::json ranges = nlohmann::json::object();
     for (const auto& [name, range] : result.ranges) ranges[name] = {range.first, range.second};
