@@ -10,9 +10,7 @@
 #include "output.h"
 #include "pare/core/file.h"
 #include "pare/error.h"
-#include "pare/passes/working_form.h"
 #include "pare/report/line_plot.h"
-#include "pare/workflow/distill.h"
 #include "pare/zoo/model.h"
 #include "plan_file.h"
 #include "training.h"
@@ -98,7 +96,7 @@ class Prune : public Command {
     if (finetune_ < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune_);
     if (finetune_ > 0) {
       if (prune_.data.data.empty()) throw Error(ErrorKind::usage, "--finetune", "needs --data to train on");
-      prune_.after_step = [&](const Graph& graph, int64_t) { return finetuned(session, model.graph, graph); };
+      prune_.finetuning = {finetune_, training_, distill_, trainer_with_feedback(session)};
     }
     distill_.check();
     drift_.check(model.graph, prune_.data);
@@ -108,17 +106,6 @@ class Prune : public Command {
   }
 
  private:
-  Graph finetuned(Session& session, const Graph& original, const Graph& graph) {
-    DataChoice choice = prune_.data;
-    choice.split = "train";
-    training_.train.epochs = finetune_;
-    training_.train.seed = prune_.seed;
-    const Trainer trainer = trainer_with_feedback(session);
-    const Dataset data = choice.load(graph);
-    if (!distill_.any()) return trainer(graph, data, training_, {.kind = "prune"}).graph;
-    return distill({working_form(original), graph, distill_}, data, training_, trainer, {.kind = "prune"}).graph;
-  }
-
   nlohmann::json prune_model(Session& session, const Model& model) {
     prune_.on_missed = [&](const PruneResult& missed) {
       print(session, missed);
