@@ -44,7 +44,7 @@ class Run : public Command {
     options.heading("output");
     options.essential().field("output", output_,
                               "directory for the outputs, made if it is not there (default: keep none)");
-    options.field("class-map", class_map_, "names of the classes in the order of the scores, one a line");
+    options.field("class-map", class_map_, "names of the classes in the order of the scores, one per line");
     pictures_.describe_pictures(options);
     const OptionScope of_pictures = {with("input", {"*.[pP][nN][gG]", "*.[jJ][pP][gG]", "*.[jJ][pP][eE][gG]"})};
     options.only({"mean", "std", "size", "preprocess"}, of_pictures);
