@@ -39,7 +39,7 @@ class Sparsify : public Command {
     data_.describe(options);
     options.heading("output");
     options.essential().field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
-    options.essential().field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
+    options.essential().field("masks", masks_, "also write the masks, one bit per weight, into this .safetensors file");
     sparsify_.describe(options);
     drift_.describe(options);
     written_.describe(options);

@@ -506,7 +506,7 @@ check "sparsify: attribution drift is printed" "$(head -c 600 stdout)" grep -q '
 exits "sparsify --match without a dense network" 2 sparsify "${student[@]}" "${learn[@]}" --method cs --match ewa -o none.onnx
 exits "sparsify --match without fine-tuning" 2 sparsify vgg9.onnx "${learn[@]}" --method magnitude --sparsity 0.5 --match ewa -o none.onnx
 check "sparsify --match without fine-tuning: names it" "$(head -c 300 stderr)" grep -q -e '--finetune' stderr
-exits "sparsify --match in one shot without fine-tuning" 2 sparsify vgg9.onnx "${learn[@]}" --method wanda --sparsity 0.5 --match ewa -o none.onnx
+exits "sparsify --match in one shot without fine-tuning" 2 sparsify vgg9.onnx --data scenes:scenes --method wanda --sparsity 0.5 --match ewa -o none.onnx
 check "sparsify --match in one shot: names it" "$(head -c 300 stderr)" grep -q -e '--finetune.*wanda trains nothing' stderr
 mkdir untested
 cp scenes/train-* untested
