@@ -16,8 +16,8 @@
 #include "pare/analysis/channels.h"
 #include "pare/error.h"
 #include "pare/passes/working_form.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/pruner.h"
+#include "pare/zoo/model.h"
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <memory>
 #include <string>
 
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace {
 

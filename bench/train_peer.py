@@ -3,7 +3,7 @@
 
     train_peer.py ARCH DATA_DIRECTORY --batch N --threads N [--limit N]      answers each line on stdin with
         {"seconds", "images_per_second", "loss"} of one epoch, after a warm-up
-    train_peer.py … --init FILE.safetensors --losses STEPS                   prints the loss of each step, one a line
+    train_peer.py … --init FILE.safetensors --losses STEPS                   prints the loss of each step, one per line
 
 The images are normalised tensors in memory before the clock starts. SGD with momentum, cross-entropy.
 """

@@ -14,6 +14,7 @@
 #include "console.h"
 #include "pare/core/options.h"
 #include "pare/dist/process_group.h"
+#include "pare/report/record.h"
 
 namespace pare::cli {
 
@@ -48,7 +49,7 @@ class Session {
   nlohmann::json recipe;  // the effective options of the command
   // For the record (cli/record.h): every training that the command did, and where its record goes; empty: into the
   // directory named by its options.
-  nlohmann::json trainings = nlohmann::json::array();
+  std::vector<RecordedTraining> trainings;
   std::filesystem::path run;
   nlohmann::json found;  // what there is to record of a command that ends with an error
 

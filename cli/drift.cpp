@@ -6,7 +6,7 @@
 #include "pare/data/loader.h"
 #include "pare/error.h"
 #include "pare/explain.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 namespace pare::cli {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "pare/workflow/data_options.h"
+#include "pare/data/data_options.h"
 #include "pare/workflow/drift.h"
 
 namespace pare::cli {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "pare/error.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 namespace pare::cli {
 

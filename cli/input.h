@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "command.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/model.h"
+#include "pare/data/data_options.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

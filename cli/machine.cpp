@@ -38,12 +38,12 @@ std::string version_text() {
                      at::globalContext().hasMKLDNN() ? "yes" : "no", at::globalContext().hasOpenMP() ? "yes" : "no");
 }
 
-nlohmann::json machine_json() {
-  return {{"cpu", cpu_name()},
-          {"cores", std::thread::hardware_concurrency()},
-          {"threads", at::get_num_threads()},
-          {"kernels", cpu_capability()},
-          {"libtorch", TORCH_VERSION}};
+RecordedMachine this_machine() {
+  return {.cpu = cpu_name(),
+          .cores = std::thread::hardware_concurrency(),
+          .threads = at::get_num_threads(),
+          .kernels = cpu_capability(),
+          .libtorch = TORCH_VERSION};
 }
 
 }  // namespace pare::cli

@@ -1,12 +1,13 @@
 // What the program runs on: libraries, CPU and its features.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "pare/report/record.h"
 
 namespace pare::cli {
 
 std::string version_text();  // what --version prints
-nlohmann::json machine_json();
+RecordedMachine this_machine();
 
 }  // namespace pare::cli

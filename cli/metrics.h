@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
-#include "pare/workflow/evaluate.h"
+#include "console.h"
+#include "pare/metrics/evaluate.h"
+#include "pare/report/record.h"
 #include "pare/workflow/maps.h"
 
 namespace pare::cli {
@@ -14,6 +16,21 @@ inline nlohmann::json metrics_json(const MetricList& metrics) {
   nlohmann::json result;
   for (const auto& [name, value] : metrics) result[name] = value;
   return result;
+}
+
+// A model and what was measured of it.
+inline nlohmann::json measured_json(const std::string& model, const Measured& measured) {
+  return to_json(model_entry(model, measured.cost, measured.metrics));
+}
+
+// Groups of channels, and what became of them.
+inline nlohmann::json groups_json(const std::vector<PrunedGroup>& groups) {
+  auto list = nlohmann::json::array();
+  for (PrunedGroup group : groups) {
+    group.reason = with_flags(group.reason);
+    list.push_back(to_json(group));
+  }
+  return list;
 }
 
 // Notes on maps that say nothing, each with what becomes of them here.

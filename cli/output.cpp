@@ -54,7 +54,6 @@ std::vector<std::string> write_model(Session& session, Graph graph, const std::s
   graph.metadata["pare.version"] = kVersion;
   graph.metadata["pare.recipe"] = json_text(portable_recipe(session.recipe));
   if (!digests.empty()) graph.metadata["pare.input_sha256"] = fmt::format("{}", fmt::join(digests, " "));
-  if (!options.metadata) graph.metadata.clear();
   if (options.opset == 0) options.opset = graph.source_opset != 0 ? graph.source_opset : SaveOptions{}.opset;
   auto notes = save(graph, output, options);
   for (const auto& note : notes) session.say("note: {}\n", note);

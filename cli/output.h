@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "command.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/train.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

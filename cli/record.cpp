@@ -10,8 +10,8 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/report/record.h"
+#include "pare/train/run_store.h"
 #include "pare/version.h"
-#include "pare/workflow/run_store.h"
 
 namespace pare::cli {
 
@@ -37,14 +37,14 @@ std::string time_text(std::chrono::system_clock::time_point time) {
 }
 
 // The files that the options name, with their sizes.
-nlohmann::json files_of(const nlohmann::json& recipe) {
-  auto files = nlohmann::json::array();
+std::vector<RecordedFile> files_of(const nlohmann::json& recipe) {
+  std::vector<RecordedFile> files;
   const auto add = [&](const nlohmann::json& value) {
     if (!value.is_string()) return;
     const fs::path path = value.get<std::string>();
     std::error_code ignored;
     if (!path.empty() && fs::is_regular_file(path, ignored))
-      files.push_back({{"path", path.string()}, {"bytes", fs::file_size(path, ignored)}});
+      files.push_back({path.string(), static_cast<int64_t>(fs::file_size(path, ignored))});
   };
   for (const auto& [key, value] : recipe.items()) {
     add(value);
@@ -68,7 +68,7 @@ void shorten_paths(nlohmann::json& value, const fs::path& run) {
 }  // namespace
 
 bool Session::trained_on_all() const {
-  return std::ranges::any_of(trainings, [](const nlohmann::json& training) { return training["split"] == "all"; });
+  return std::ranges::any_of(trainings, [](const RecordedTraining& training) { return training.split == "all"; });
 }
 
 fs::path Session::run_directory() {
@@ -89,22 +89,23 @@ void write_record(Session& session, const std::vector<std::string>& words, const
   std::vector<std::string> quoted;
   for (const auto& word : words) quoted.push_back(shell_word(word));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - clock.steady;
-  nlohmann::json record = {{"command", session.command},
-                           {"command_line", fmt::format("pare {}", fmt::join(quoted, " "))},
-                           {"options", session.recipe},
-                           {"seed", session.common.seed},
-                           {"started", time_text(clock.started)},
-                           {"seconds", seconds.count()},
-                           {"version", kVersion},
-                           {"machine", machine_json()},
-                           {"directory", fs::current_path().string()},
-                           {"files", files_of(session.recipe)},
-                           {"training", session.trainings},
-                           {"result", result}};
-  if (!error.empty()) record["error"] = error;
+  Record record{.path = {},
+                .command = session.command,
+                .command_line = fmt::format("pare {}", fmt::join(quoted, " ")),
+                .options = session.recipe,
+                .seed = session.common.seed,
+                .started = time_text(clock.started),
+                .seconds = seconds.count(),
+                .version = kVersion,
+                .machine = this_machine(),
+                .directory = fs::current_path().string(),
+                .files = files_of(session.recipe),
+                .training = session.trainings,
+                .result = result,
+                .error = error};
   try {
-    shorten_paths(record["result"], session.run_directory());
-    const std::string text = json_text(record, 2);
+    shorten_paths(record.result, session.run_directory());
+    const std::string text = json_text(to_json(record), 2);
     const fs::path path = session.run_directory() / kRecordFile;
     write_file_atomically(path, [&](std::ostream& out) { out << text << "\n"; });
     session.detail("record in {}\n", path.string());

@@ -90,7 +90,7 @@ std::string roff_groups(const std::vector<FlagInfo>& flags) {
 std::string markdown_reference() {
   std::string text =
       "# Reference\n\nMade by `pare completions markdown` from the table of options that the program itself reads. "
-      "What stands in square brackets is the default. An option that has a meaning only with others is refused without "
+      "What stands in square brackets is the default. An option that applies only with others is refused without "
       "them. Bold ones are those that `--help` shows; `--help-all` shows all.\n\n## Every command\n\n" +
       markdown_table(common_flags().flags);
   text += "\n| exit code | meaning |\n|---|---|\n";

@@ -32,10 +32,10 @@ void CommonOptions::describe(OptionVisitor& options) {
   options.heading("every command");
   options.essential().field(
       "json", json, "print one JSON document instead of tables; of a command that fails it says why in \"error\"");
-  options.essential().field("threads", threads, "threads to compute with, as many as cores at the most (0: all cores)");
+  options.essential().field("threads", threads, "threads to compute with, at most as many as cores (0: all cores)");
   options.essential().field("seed", seed, "same seed, same machine, same result");
   options.field("max-memory", max_memory, "GB that tensors may take (0: three quarters of the machine's memory)");
-  options.field("log", log, "append events to FILE.jsonl, one a line");
+  options.field("log", log, "append events to FILE.jsonl, one per line");
   describe_narration(options);
   options.essential().field("force", force, "overwrite existing files");
   options.field("recipe", recipe,

@@ -64,11 +64,12 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   job.stop = [&] { return watch.interrupted(); };
   try {
     TrainingOutcome outcome = run_training(graph, data, options, job);
-    auto history = nlohmann::json::array();
-    for (const auto& report : outcome.state.history) history.push_back(to_json(report));
-    session.trainings.push_back(
-        {{"what", job.what}, {"run", outcome.run.path.string()}, {"split", data.split}, {"history", history}});
-    if (options.validation > 0) session.trainings.back()["chosen_on"] = job.keep_last ? "last epoch" : "validation";
+    const char* chosen_on = options.validation == 0 ? "" : job.keep_last ? "last epoch" : "validation";
+    session.trainings.push_back({.what = job.what,
+                                 .run = outcome.run.path.string(),
+                                 .split = data.split,
+                                 .chosen_on = chosen_on,
+                                 .history = outcome.state.history});
     return outcome;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::interrupted) throw;

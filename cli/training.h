@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "command.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
-#include "pare/workflow/model.h"
+#include "pare/data/data_options.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/sparsify.h"
 #include "pare/workflow/train.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

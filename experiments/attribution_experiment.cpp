@@ -1,9 +1,9 @@
 #include "experiments/attribution_experiment.h"
 
+#include "pare/data/data_options.h"
 #include "pare/error.h"
-#include "pare/workflow/data_options.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/distill.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/prune.h"
 #include "pare/workflow/sparsify.h"
 #include "pare/zoo/zoo.h"

@@ -6,7 +6,7 @@
 //   structured     70 % of the filters of the last blocks removed by l1, fine-tuned
 //   unstructured   rounds of magnitude pruning over all convolutions, fine-tuned after each
 //
-// Every training is a run of its own (workflow/run_store.h), so that an interrupted experiment goes on where it was.
+// Every training is a run of its own (train/run_store.h), so that an interrupted experiment goes on where it was.
 #pragma once
 
 #include <optional>

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "pare/explain.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/metrics/seed_mean.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/maps.h"
 #include "pare/workflow/train.h"
 

@@ -7,9 +7,9 @@
 
 #include "pare/error.h"
 #include "pare/io/safetensors.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/sparsify/continuous.h"
 #include "pare/sparsify/fixed_mask.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/rewind.h"
 
 namespace pare {

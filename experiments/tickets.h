@@ -6,7 +6,7 @@
 // A part of the training images is held out and chooses: nothing is trained on it. The test images are looked at once,
 // for the dense network and for the tickets that were chosen.
 //
-// Every training is a run of its own (workflow/run_store.h): a search that was killed goes on where it was, and several
+// Every training is a run of its own (train/run_store.h): a search that was killed goes on where it was, and several
 // processes can take candidates from a queue and leave their runs for the one that collects them.
 #pragma once
 

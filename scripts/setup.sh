@@ -14,7 +14,8 @@ build_packages=(g++ cmake ninja-build ccache lld pkg-config
   libtorch-dev libgloo-dev libopenblas0-openmp libdnnl-dev libonnx-dev libprotobuf-dev protobuf-compiler liblemon-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev ca-certificates)
 tests_packages=(libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev dataset-fashion-mnist libonnx-testdata)
-python_packages=(pybind11-dev python3-pybind11 python3-dev python3-numpy python3-setuptools python3-wheel python3-venv dpkg-dev file)
+python_packages=(pybind11-dev python3-pybind11 python3-dev python3-numpy python3-setuptools python3-wheel python3-venv dpkg-dev file
+  python3-torch python3-onnx python3-tqdm mypy)
 fuzz_packages=(clang libclang-rt-14-dev)
 lint_packages=(clang-format clang-tidy libomp-dev)
 peers_packages=(python3-torch python3-torchvision python3-onnx python3-numpy python3-scipy python3-pot iproute2)

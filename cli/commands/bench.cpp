@@ -8,9 +8,10 @@
 #include "input.h"
 #include "pare/analysis/cost.h"
 #include "pare/error.h"
+#include "pare/report/record.h"
 #include "pare/workflow/benchmark.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/onnx_runtime.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 
@@ -160,12 +161,8 @@ class Bench : public Command {
       const double fewer = cost.macs > 0 ? static_cast<double>(first_macs) / static_cast<double>(cost.macs) : 0;
       const Figures own_figures = figures_of(latencies[m], &latencies[0], graphs[m], graphs[0]);
       nlohmann::json entry = latency_json(latencies[m], own_figures);
-      entry.update({{"model", models_[m]},
-                    {"mac_ratio", fewer},
-                    {"zeros", part_of_zeros(graphs[m])},
-                    {"batch", batch_of(graphs[m], batch_)},
-                    {"parameters", cost.parameters},
-                    {"macs", cost.macs}});
+      entry.update(to_json(model_entry(models_[m], cost)));
+      entry.update({{"mac_ratio", fewer}, {"zeros", part_of_zeros(graphs[m])}, {"batch", batch_of(graphs[m], batch_)}});
       if (const int64_t batch = batch_of(graphs[m], batch_); batch != batch_)
         notes.push_back(fmt::format(
             "{}: its file fixes a batch of {}, not {}: times are of that; images/s, speed-up and MACs are of an image.",

@@ -9,8 +9,8 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/report/line_plot.h"
+#include "pare/train/run_store.h"
 #include "pare/workflow/compress_memory.h"
-#include "pare/workflow/run_store.h"
 #include "plan_file.h"
 
 namespace pare::cli {
@@ -160,31 +160,18 @@ class Compress : public Command {
   nlohmann::json document_of(const CompressResult& result) const {
     auto points = nlohmann::json::array();
     for (const auto& point : result.points) points.push_back(to_json(point));
-    auto groups = nlohmann::json::array();
-    for (const auto& group : result.groups)
-      groups.push_back({{"name", group.name},
-                        {"total", group.total},
-                        {"kept", group.kept},
-                        {"reason", with_flags(group.reason)},
-                        {"loss", group.loss}});
-    const auto measured = [](const std::string& model, const Measured& own) {
-      nlohmann::json entry = {
-          {"model", model}, {"parameters", own.cost.parameters}, {"macs", own.cost.macs}, {"bytes", own.cost.bytes}};
-      if (!own.metrics.empty()) entry["metrics"] = metrics_json(own.metrics);
-      return entry;
-    };
     nlohmann::json document = {{"reached", result.reached},
                                {"held_out", {{"metric", result.metric}, {"samples", result.held_out}}},
                                {"runtime", result.runtime},
                                {"points", points},
                                {"chosen", result.chosen},
-                               {"groups", groups},
-                               {"before", measured(model_.empty() ? model_options_.arch : model_, result.before)},
+                               {"groups", groups_json(result.groups)},
+                               {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
                                {"notes", with_flags(result.notes)},
                                {"seconds", {{"total", result.seconds}}}};
-    if (result.reached) document["after"] = measured(output_, result.after);
+    if (result.reached) document["after"] = measured_json(output_, result.after);
     for (const auto& step : result.steps) {
-      document["steps"].push_back(measured(step.name, step.measured));
+      document["steps"].push_back(measured_json(step.name, step.measured));
       document["steps"].back()["latency"] = step.latency;
     }
     return document;

@@ -5,7 +5,7 @@
 #include "pare/error.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/run_pass.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

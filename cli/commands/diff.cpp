@@ -10,9 +10,10 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/report/diff_page.h"
+#include "pare/report/record.h"
 #include "pare/run.h"
 #include "pare/workflow/compare.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 
@@ -126,11 +127,7 @@ class Diff : public Command {
     table.add({"MACs per image", with_commas(first.macs), with_commas(second.macs)});
     table.add({"bytes", with_commas(first.bytes), with_commas(second.bytes)});
     session.print("\n{}", table.text());
-    const auto json = [](const std::string& model, const ModelCost& cost) {
-      return nlohmann::json{
-          {"model", model}, {"parameters", cost.parameters}, {"macs", cost.macs}, {"bytes", cost.bytes}};
-    };
-    return {{"a", json(a_, first)}, {"b", json(b_, second)}};
+    return {{"a", to_json(model_entry(a_, first))}, {"b", to_json(model_entry(b_, second))}};
   }
 
   static nlohmann::json output_json(Session& session, const std::vector<Difference>& outputs,

@@ -96,10 +96,9 @@ class Distill : public Command {
     auto entries = nlohmann::json::array();
     for (size_t m = 0; m < graphs.size(); ++m) {
       const ModelCost cost = cost_of(graphs[m]);
-      nlohmann::json entry = {{"model", names[m]}, {"parameters", cost.parameters}, {"macs", cost.macs}};
+      nlohmann::json entry = to_json(model_entry(names[m], cost, metrics.empty() ? MetricList{} : metrics[m]));
       std::vector<std::string> row = {names[m], with_commas(cost.parameters), with_commas(cost.macs)};
       if (!metrics.empty()) {
-        entry["metrics"] = metrics_json(metrics[m]);
         for (const auto& [name, value] : metrics[m]) row.push_back(fmt::format("{:.4f}", value));
       }
       table.add(row);

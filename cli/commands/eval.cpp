@@ -3,10 +3,11 @@
 #include "command.h"
 #include "input.h"
 #include "pare/analysis/cost.h"
+#include "pare/data/data_options.h"
 #include "pare/error.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
-#include "pare/workflow/model.h"
+#include "pare/metrics/evaluate.h"
+#include "pare/report/record.h"
+#include "pare/zoo/model.h"
 #include "watch.h"
 
 namespace pare::cli {
@@ -31,7 +32,7 @@ class Eval : public Command {
         "what to report (default: top1,top5,loss; of multi-label data map,class-map,f1,macro-f1,loss)",
         {"top1", "top5", "loss", "map", "class-map", "f1", "macro-f1"});
     options.field("threshold", threshold_, "f1: a class is predicted where its logit is at least this");
-    options.field("batch", batch_, "images run at once at the most");
+    options.field("batch", batch_, "images that run at once, at most");
     options.essential().field("ensemble", ensemble_, "add the average of the models' predictions");
     model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
@@ -80,7 +81,10 @@ class Eval : public Command {
       for (const auto& metric : metrics_) row.push_back(fmt::format("{:.4f}", metrics[metric].get<double>()));
       row.insert(row.end(), {with_commas(cost.parameters), with_commas(cost.macs)});
       table.add(row);
-      list.push_back({{"model", name}, {"metrics", metrics}, {"parameters", cost.parameters}, {"macs", cost.macs}});
+      ModelEntry entry = model_entry(name, cost);
+      if (is_ensemble) entry.bytes.reset();
+      list.push_back(to_json(entry));
+      list.back()["metrics"] = metrics;
     }
     const double rate = static_cast<double>(result.samples) / result.seconds;
     session.print("{}\n{} of {}, {} images in {:.2f} s ({:.0f} images/s)\n", table.text(), data.split, data.name,

@@ -8,12 +8,12 @@
 #include "input.h"
 #include "metrics.h"
 #include "pare/core/file.h"
+#include "pare/data/data_options.h"
 #include "pare/data/image.h"
 #include "pare/error.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/explain.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

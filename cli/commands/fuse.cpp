@@ -9,7 +9,7 @@
 #include "pare/core/file.h"
 #include "pare/error.h"
 #include "pare/workflow/fuse.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 #include "watch.h"
 
 namespace pare::cli {
@@ -121,10 +121,8 @@ class Fuse : public Command {
       const ModelCost cost = cost_of(graphs[k]);
       parameters += cost.parameters;
       macs += cost.macs;
-      nlohmann::json entry = {{"model", models_[k]},
-                              {"share", done.result.shares[k]},
-                              {"parameters", cost.parameters},
-                              {"macs", cost.macs}};
+      nlohmann::json entry = to_json(model_entry(models_[k], cost));
+      entry["share"] = done.result.shares[k];
       std::vector<std::string> row = {models_[k], fmt::format("{:.3g}", done.result.shares[k]),
                                       with_commas(cost.parameters), with_commas(cost.macs)};
       if (!done.fused.empty()) {
@@ -139,14 +137,10 @@ class Fuse : public Command {
     }
     const ModelCost cost = cost_of(done.result.fused);
     nlohmann::json before = {{"models", list}, {"parameters", parameters}, {"macs", macs}};
-    nlohmann::json after = {
-        {"model", output_},
-        {"parameters", cost.parameters},
-        {"macs", cost.macs},
-        {"times_fewer_parameters", static_cast<double>(parameters) / static_cast<double>(cost.parameters)}};
+    nlohmann::json after = to_json(model_entry(output_, cost, done.fused));
+    after["times_fewer_parameters"] = static_cast<double>(parameters) / static_cast<double>(cost.parameters);
     if (!done.fused.empty()) {
       before["metrics"] = metrics_json(done.ensemble);  // of the average of the models' predictions
-      after["metrics"] = metrics_json(done.fused);
       table.add({"their predictions averaged", "", with_commas(parameters), with_commas(macs),
                  percent(done.ensemble.front().second), ""});
     }

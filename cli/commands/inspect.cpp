@@ -8,7 +8,7 @@
 #include "pare/analysis/channels.h"
 #include "pare/analysis/cost.h"
 #include "pare/analysis/exchange.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

@@ -2,10 +2,10 @@
 #include "command.h"
 #include "input.h"
 #include "metrics.h"
+#include "pare/data/data_options.h"
 #include "pare/error.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
-#include "pare/workflow/model.h"
+#include "pare/metrics/evaluate.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

@@ -10,10 +10,8 @@
 #include "output.h"
 #include "pare/core/file.h"
 #include "pare/error.h"
-#include "pare/passes/working_form.h"
 #include "pare/report/line_plot.h"
-#include "pare/workflow/distill.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 #include "plan_file.h"
 #include "training.h"
 
@@ -98,7 +96,7 @@ class Prune : public Command {
     if (finetune_ < 0) throw Error(ErrorKind::usage, "--finetune", "expected 0 or more, found {}", finetune_);
     if (finetune_ > 0) {
       if (prune_.data.data.empty()) throw Error(ErrorKind::usage, "--finetune", "needs --data to train on");
-      prune_.after_step = [&](const Graph& graph, int64_t) { return finetuned(session, model.graph, graph); };
+      prune_.finetuning = {finetune_, training_, distill_, trainer_with_feedback(session)};
     }
     distill_.check();
     drift_.check(model.graph, prune_.data);
@@ -108,26 +106,6 @@ class Prune : public Command {
   }
 
  private:
-  static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
-    nlohmann::json result = {{"model", model},
-                             {"parameters", measured.cost.parameters},
-                             {"macs", measured.cost.macs},
-                             {"bytes", measured.cost.bytes}};
-    if (!measured.metrics.empty()) result["metrics"] = metrics_json(measured.metrics);
-    return result;
-  }
-
-  Graph finetuned(Session& session, const Graph& original, const Graph& graph) {
-    DataChoice choice = prune_.data;
-    choice.split = "train";
-    training_.train.epochs = finetune_;
-    training_.train.seed = prune_.seed;
-    const Trainer trainer = trainer_with_feedback(session);
-    const Dataset data = choice.load(graph);
-    if (!distill_.any()) return trainer(graph, data, training_, {.kind = "prune"}).graph;
-    return distill({working_form(original), graph, distill_}, data, training_, trainer, {.kind = "prune"}).graph;
-  }
-
   nlohmann::json prune_model(Session& session, const Model& model) {
     prune_.on_missed = [&](const PruneResult& missed) {
       print(session, missed);
@@ -146,14 +124,6 @@ class Prune : public Command {
       write_file_atomically(plan_plot_, [&](std::ostream& out) { out << plan_svg("widths", result.groups); });
     print(session, result);
     if (!prune_.plan) session.print("{} written\n", output_);
-    auto groups = nlohmann::json::array();
-    for (const auto& group : result.groups)
-      groups.push_back({{"name", group.name},
-                        {"total", group.total},
-                        {"kept", group.kept},
-                        {"reason", with_flags(group.reason)},
-                        {"compensation", group.compensation},
-                        {"loss", group.loss}});
     nlohmann::json document = {{"method",
                                 {{"criterion", result.criterion},
                                  {"scope", result.scope},
@@ -161,7 +131,7 @@ class Prune : public Command {
                                  {"judges", result.judges}}},
                                {"before", measured_json(model_.empty() ? model_options_.arch : model_, result.before)},
                                {"after", measured_json(output_, result.after)},
-                               {"groups", groups},
+                               {"groups", groups_json(result.groups)},
                                {"notes", with_flags(result.notes)},
                                {"seconds",
                                 {{"total", result.seconds},

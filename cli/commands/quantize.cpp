@@ -7,7 +7,7 @@
 #include "metrics.h"
 #include "output.h"
 #include "pare/error.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 
@@ -73,15 +73,6 @@ class Quantize : public Command {
       layers.push_back(std::move(entry));
     }
     return layers;
-  }
-
-  static nlohmann::json measured_json(const std::string& model, const Measured& measured) {
-    nlohmann::json result = {{"model", model},
-                             {"parameters", measured.cost.parameters},
-                             {"macs", measured.cost.macs},
-                             {"bytes", measured.cost.bytes}};
-    if (!measured.metrics.empty()) result["metrics"] = metrics_json(measured.metrics);
-    return result;
   }
 
   nlohmann::json document(const QuantizeResult& result) const {

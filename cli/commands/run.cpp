@@ -7,6 +7,7 @@
 #include "command.h"
 #include "input.h"
 #include "pare/core/file.h"
+#include "pare/data/data_options.h"
 #include "pare/data/image.h"
 #include "pare/data/pictures.h"
 #include "pare/error.h"
@@ -14,9 +15,8 @@
 #include "pare/io/onnx/tensor_pb.h"
 #include "pare/ops/op.h"
 #include "pare/run.h"
-#include "pare/workflow/data_options.h"
 #include "pare/workflow/declared_run.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 
@@ -44,7 +44,7 @@ class Run : public Command {
     options.heading("output");
     options.essential().field("output", output_,
                               "directory for the outputs, made if it is not there (default: keep none)");
-    options.field("class-map", class_map_, "names of the classes in the order of the scores, one a line");
+    options.field("class-map", class_map_, "names of the classes in the order of the scores, one per line");
     pictures_.describe_pictures(options);
     const OptionScope of_pictures = {with("input", {"*.[pP][nN][gG]", "*.[jJ][pP][gG]", "*.[jJ][pP][eE][gG]"})};
     options.only({"mean", "std", "size", "preprocess"}, of_pictures);

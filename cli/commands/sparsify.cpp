@@ -6,12 +6,12 @@
 #include "output.h"
 #include "pare/analysis/cost.h"
 #include "pare/core/file.h"
+#include "pare/data/data_options.h"
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/sparsify.h"
+#include "pare/zoo/model.h"
 #include "training.h"
 #include "watch.h"
 
@@ -39,7 +39,7 @@ class Sparsify : public Command {
     data_.describe(options);
     options.heading("output");
     options.essential().field("output", output_, "file to write: .onnx or .safetensors, with exact zeros");
-    options.essential().field("masks", masks_, "also write the masks, one bit a weight, into this .safetensors file");
+    options.essential().field("masks", masks_, "also write the masks, one bit per weight, into this .safetensors file");
     sparsify_.describe(options);
     drift_.describe(options);
     written_.describe(options);

@@ -3,11 +3,11 @@
 #include "command.h"
 #include "output.h"
 #include "pare/analysis/cost.h"
+#include "pare/data/data_options.h"
 #include "pare/error.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
-#include "pare/workflow/model.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/train.h"
+#include "pare/zoo/model.h"
 #include "training.h"
 
 namespace pare::cli {

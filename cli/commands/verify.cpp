@@ -4,7 +4,7 @@
 #include "input.h"
 #include "pare/error.h"
 #include "pare/workflow/compare.h"
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 namespace pare::cli {
 

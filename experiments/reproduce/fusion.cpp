@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "experiments/reproduce/papers.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/fuse.h"
 
 namespace pare {
@@ -132,7 +132,7 @@ int64_t test_images(const Reproduction& table) { return table.at_scale<int64_t>(
 void perceptron_tables(Reproduction& table) {
   Parents mnist(table, plan_for(table, "mlpnet", "mnist"), "784-400-200-100-10 without biases", test_images(table));
   TrainingPlan biased = plan_for(table, "mlpnet", "mnist");
-  biased.model.bias = "yes";
+  biased.model.bias = LinearBias::yes;
   Parents mnist_bias(table, biased, "784-400-200-100-10 with biases", test_images(table));
   Parents fashion(table, plan_for(table, "mlpnet", "fashion-mnist"), "784-400-200-100-10 without biases",
                   test_images(table));
@@ -178,7 +178,7 @@ void deep_tables(Reproduction& table) {
 // 400-200-100 into 200-100-50.
 void width_table(Reproduction& table) {
   TrainingPlan plan = plan_for(table, "mlpnet", "fashion-mnist");
-  plan.model.bias = "yes";
+  plan.model.bias = LinearBias::yes;
   const DataChoice data{.data = plan.data, .limit = test_images(table)};
   const std::string title =
       fmt::format("400-200-100 fused into 200-100-50, {}{}", plan.data, test_images_text(data.limit));
@@ -254,7 +254,7 @@ void finetuning_rows(Reproduction& table, Parents& parents, double alone,
 // The paper's are VGG-11 on CIFAR-100: as many models there, and perceptrons for machines that have less time.
 void finetuning_tables(Reproduction& table) {
   TrainingPlan plan = plan_for(table, "mlpnet", "fashion-mnist");
-  plan.model.bias = "yes";
+  plan.model.bias = LinearBias::yes;
   Parents perceptrons(table, plan, "784-400-200-100-10 with biases", test_images(table));
   finetuning_rows(table, perceptrons, kNoFigure, {{2}, {4}, {6}, {8}});
   TrainingPlan deep = plan_for(table, "vgg11", "cifar100");
@@ -384,7 +384,7 @@ void skill_table(Reproduction& table) {
 void federated_table(Reproduction& table) {
   constexpr int64_t kClients = 4;
   TrainingPlan plan = plan_for(table, "mlpnet", "fashion-mnist");
-  plan.model.bias = "yes";
+  plan.model.bias = LinearBias::yes;
   const DataChoice data{.data = plan.data, .limit = test_images(table)};
   struct Round {
     std::vector<Graph> models;

@@ -1,6 +1,6 @@
 // Kim, Kim, Park, Jeon: Neuron Merging: Compensating for Pruned Neurons, NeurIPS 2020. Figures of LeNet-300-100 by l1
 // and of VGG-16 are the paper's; those of l2, gm, 90 % and ResNet-20 are what its released program gives on the same
-// checkpoints; activations, MobileNetV1, ImageNet and NMF are from the authors' answers to the reviewers. All behind
+// checkpoints; activations, MobileNetV1, ImageNet and NMF are from the authors' answers to the reviewers. All after
 // batch norms are by the released program's scales (compensate/most_sim.h); rows with the corrected ones stand beside.
 #include <ATen/ATen.h>
 

@@ -13,8 +13,8 @@
 #include "pare/core/file_lock.h"
 #include "pare/core/glob.h"
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/version.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/threads_restored.h"
 
 namespace pare {

@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "pare/core/options.h"
+#include "pare/data/data_options.h"
 #include "pare/metrics/seed_mean.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/model.h"
-#include "pare/workflow/run_store.h"
+#include "pare/train/run_store.h"
 #include "pare/workflow/sparsify.h"
+#include "pare/zoo/model.h"
 
 namespace pare {
 

@@ -6,8 +6,8 @@
 #include "experiments/reproduce/ticket_subject.h"
 #include "experiments/tickets.h"
 #include "pare/core/file.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/report/line_plot.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

@@ -9,7 +9,7 @@
 #include "experiments/reproduce/papers.h"
 #include "experiments/reproduce/ticket_subject.h"
 #include "pare/analysis/cost.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 namespace pare {
 

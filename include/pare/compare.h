@@ -76,7 +76,7 @@ struct NodeDiff {
   std::optional<NodeSide> b;
   std::string what;  // what changed: "attributes, inputs, output shape, weights"
   // ‖W_a − W_b‖ / ‖W_a‖ over the node's constants; NaN where it has none or their shapes differ, infinite where one has
-  // a number and the other none.
+  // a finite number and the other does not.
   double weight_distance = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -95,7 +95,7 @@ struct GraphDiff {
 
 // What changed from one graph to another, node by node. Nodes are paired in their order: the common subsequence of most
 // weight, where two nodes of the same operator weigh something and of the same name more. So a folded batch norm is one
-// node removed, and a network whose exporter renamed everything still lines up with the original.
+// node removed, and a network in which an exporter renamed everything still lines up with the original.
 GraphDiff diff(const Graph& a, const Graph& b);
 
 }  // namespace pare

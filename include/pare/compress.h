@@ -1,5 +1,5 @@
-// Compression by its goal: a network that is so much faster or smaller, or as small as a drop in accuracy allows, and
-// what was measured on the way.
+// Compression towards a goal: a network that is so much faster or smaller, or as small as an allowed drop in accuracy
+// permits, with what was measured on the way.
 //
 //   pare::CompressResult small = pare::compress(model, samples, {.faster = 1.5});
 #pragma once
@@ -28,29 +28,29 @@ struct NamesOf<Runtime> {
 };
 
 struct CompressOptions {
-  // How much at the least, one of them; with none the smallest network within max_drop is looked for.
+  // How much at least; one of these. With none of them the smallest network within max_drop is looked for.
   std::optional<double> faster;   // times
-  std::optional<double> latency;  // milliseconds of a batch
+  std::optional<double> latency;  // milliseconds per batch
   std::optional<double> macs;     // fractions removed
   std::optional<double> params;
   std::optional<double> bytes;
-  // Of accuracy on samples that are not learned from, at the most: of top-1, without labels of agreement with the
-  // original.
+  // The most that accuracy may fall on samples that nothing learned from: top-1, or without labels the agreement with
+  // the original.
   std::optional<double> max_drop;
 
   Runtime runtime = Runtime::automatic;
-  int64_t batch = 1;  // that is timed
+  int64_t batch = 1;  // samples in the batch that is timed
   std::vector<std::string> layers, skip;
   int64_t round_to = 0;
   double floor = 0.1;
   bool inner_only = false;
-  int64_t samples = 0;  // that are learned from and judged on; 0: all there are, 1,000 at the most
+  int64_t samples = 0;  // how many are learned from and judged on; 0: all there are, at most 1,000
   bool no_mirror = false;
-  double minutes = 0;  // of repair by distillation from the original at the end
+  double minutes = 0;  // spent on repair at the end: distillation from the original
   bool plan = false;   // only the first plan: nothing is solved
-  bool int8 = false;   // then weights and activations become 8-bit integers (pare/quantize.h)
+  bool int8 = false;   // afterwards weights and activations become 8-bit integers (pare/quantize.h)
   uint64_t seed = 0;
-  std::filesystem::path memory;  // directory that keeps what was learned, so that the same call goes on; empty: none
+  std::filesystem::path memory;  // a directory that keeps what was learned, so that the same call goes on; empty: none
 
   void describe(OptionVisitor& options);  // all but seed and memory
 };
@@ -61,8 +61,8 @@ struct CompressPoint {
   int64_t macs = 0;
   int64_t parameters = 0;
   int64_t bytes = 0;
-  double latency = 0;           // seconds of a batch, median
-  double base_latency = 0;      // of the original in the same turns
+  double latency = 0;           // median seconds per batch
+  double base_latency = 0;      // of the original, measured in turns with it
   std::optional<double> score;  // on held-out samples
   double drop = 0;              // of it, and half the width of its 95 % interval
   double interval = 0;
@@ -74,7 +74,7 @@ struct CompressPoint {
 struct CompressStep {
   std::string name;
   Measured measured;
-  double latency = 0;  // seconds of a batch, median, in the same turns as the others
+  double latency = 0;  // median seconds per batch, measured in turns with the others
 };
 
 struct CompressResult {
@@ -82,13 +82,13 @@ struct CompressResult {
   bool reached = true;
   std::string missed;                 // why not
   std::string metric;                 // of scores: top1, agreement or closeness
-  int64_t held_out = 0;               // samples they are of
-  std::string runtime;                // what latencies are of
+  int64_t held_out = 0;               // samples that they were measured on
+  std::string runtime;                // whose latencies these are
   std::vector<CompressPoint> points;  // the original first, then from the largest on
   size_t chosen = 0;                  // among them
   std::vector<PrunedGroup> groups;
-  std::vector<CompressStep> steps;  // int8: each for itself
-  Measured before;                  // on data that is neither learned from nor searched on, where there is such
+  std::vector<CompressStep> steps;  // with int8: after each step
+  Measured before;                  // on data used neither for learning nor for the search, where there is such
   Measured after;
   std::vector<std::string> notes;
   double seconds = 0;

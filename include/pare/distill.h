@@ -1,4 +1,4 @@
-// Training a student that learns from a teacher, and looks where it looks: with the student's loss on the labels L, the
+// Trains a student that learns from a teacher and looks where it looks: with the student's loss on the labels L, the
 // teacher's soft targets KD and a matching penalty R,
 //
 //   (1 − α) L + α KD + β R
@@ -51,9 +51,9 @@ struct MatchMethod {
   std::function<at::Tensor(const Matched&)> penalty;
 };
 
-// Those there are, without "none", which matches nothing.
+// All of them, without "none", which matches nothing.
 const std::deque<MatchMethod>& match_methods();
-// One more, from outside; before anything is trained. Error{usage} for a name that is taken.
+// Adds one, before anything is trained. Error{usage} for a name that is taken.
 void add_match_method(MatchMethod method);
 
 struct DistillationOptions {

@@ -1,4 +1,4 @@
-// Accuracy of models on labelled samples, and the page of what runs have found.
+// Accuracy of models on labelled samples, and one page of what runs have found.
 //
 //   double top1 = pare::evaluate(model, samples).metric("top1");
 #pragma once
@@ -19,7 +19,7 @@ namespace pare {
 class OptionVisitor;
 
 struct EvaluateOptions {
-  int64_t batch = 1000;    // samples run at once at the most
+  int64_t batch = 1000;    // samples that run at once, at most
   bool ensemble = false;   // also the average of the models' class probabilities
   double threshold = 0.5;  // multi-label: a class is predicted where its logit is at least this
 
@@ -79,7 +79,7 @@ Evaluation evaluate(const std::vector<Graph>& models, const Samples& samples, co
                     Observer& observer = unobserved());
 Evaluation evaluate(const Graph& model, const Samples& samples, const EvaluateOptions& options = {},
                     Observer& observer = unobserved());
-// Of a stream, in memory for a few pieces; multi-label metrics need all scores.
+// Over a stream, with memory for a few pieces; multi-label metrics keep all scores.
 Evaluation evaluate(const std::vector<Graph>& models, const SampleStream& samples, const EvaluateOptions& options = {},
                     Observer& observer = unobserved());
 
@@ -87,7 +87,7 @@ struct ReportOptions {
   std::string title = "pare report";
 };
 
-// What runs have found, as one HTML page that needs nothing beside it: tables, curves, heat maps. `runs` are run
+// What runs have found, as one self-contained HTML page: tables, curves, heat maps. `runs` are run
 // directories, directories of them, or records; a record that cannot be read is left out, with a note.
 std::string report(const std::vector<std::string>& runs, const ReportOptions& options = {},
                    Observer& observer = unobserved());

@@ -1,8 +1,8 @@
 // Several networks made into one: aligned to a reference, averaged, repaired.
 //
-//   ot          optimal transport (fuse/optimal_transport.h), the paper's method
+//   ot          optimal transport, the paper's method
 //   barycentre  the same, onto the free-support barycentre of all networks' neurons instead of the reference's
-//   rebasin     weight matching by coordinate descent (fuse/weight_matching.h), started from ot
+//   rebasin     weight matching by coordinate descent, started from ot
 //   merge-many  weight matching of each network to the mean of the others
 //   hungarian   hard assignment; greedy: the closest pair first; average: no alignment
 #pragma once
@@ -35,7 +35,8 @@ struct NamesOf<TransportSolver> {
   static constexpr std::string_view names[] = {"emd", "sinkhorn"};
 };
 
-// Unit: euclidean on unit rows; correlation: the same on rows freed of their mean; euclidean: as published.
+// unit: Euclidean between rows of length one; correlation: the same after subtracting each row's mean; euclidean: as
+// published.
 enum class NeuronDistance { unit, correlation, euclidean, squared, cosine };
 template <>
 struct NamesOf<NeuronDistance> {
@@ -49,7 +50,7 @@ struct NamesOf<NeuronMass> {
   static constexpr std::string_view names[] = {"uniform", "l1", "l2"};
 };
 
-// Of outgoing weights where widths differ: so that sums stay, or averaged as published.
+// Of outgoing weights where widths differ: so that sums are preserved, or averaged as published.
 enum class ColumnScaling { preserving, published };
 template <>
 struct NamesOf<ColumnScaling> {
@@ -73,9 +74,9 @@ struct FuseOptions {
   FusionRepair repair = FusionRepair::none;
   double regularization = 0.01;  // of sinkhorn, relative to the largest distance
   double rho = 0;                // of the regression; 0: 0.03 on samples, 0.1 on noise
-  int64_t inputs = 2000;         // of the regression: noise that it makes, or the samples and mixtures of them
-  std::vector<double> weights;   // shares of the models; none: equal
-  int64_t reference = 0;         // whose neurons the others are aligned to
+  int64_t inputs = 2000;  // of the regression: how many noise images it makes, or samples and mixtures of them it takes
+  std::vector<double> weights;  // shares of the models; none: equal
+  int64_t reference = 0;        // whose neurons the others are aligned to
   uint64_t seed = 0;
 
   void describe(OptionVisitor& options);  // all but weights and seed

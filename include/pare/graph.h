@@ -2,7 +2,7 @@
 //
 // A Graph is a value. Copies share tensor storage, so nothing may write into a tensor of a graph in place; a pass takes
 // `const Graph&` and returns a new one. Every operator stands in one canonical form, that of ONNX opset 28, whatever
-// opset the file had (io/onnx raises on reading and lowers on writing).
+// opset the file had: reading raises operators to it, writing lowers them again.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@
 
 namespace pare {
 
-// An attribute pare never looks into (a subgraph, a type): kept as the bytes it came in, so that it can be written
-// back.
+// An attribute that pare never looks into (a subgraph, a type): kept as the bytes that were read, so that it can be
+// written back.
 struct OpaqueAttribute {
   int type = 0;       // onnx::AttributeProto::AttributeType
   std::string bytes;  // serialised AttributeProto
@@ -37,7 +37,7 @@ struct Node {
   std::vector<std::string> outputs;  // an empty name is an output nobody wants
   std::map<std::string, Attribute> attributes;
   std::vector<std::string> captures;            // values of this graph that the node's subgraphs read
-  std::map<std::string, std::string> metadata;  // what exporters note of it: kept
+  std::map<std::string, std::string> metadata;  // what exporters note about it; kept
 
   bool has(const std::string& attribute) const { return attributes.contains(attribute); }
   bool has_input(size_t index) const { return index < inputs.size() && !inputs[index].empty(); }
@@ -53,7 +53,7 @@ struct Node {
 struct Dim {
   int64_t size = -1;
   std::string symbol;
-  bool assumed = false;  // it is open, and the size is what analyses and runs take it for: not written
+  bool assumed = false;  // it is open; `size` is what analyses and runs assume, and is not written
   bool fixed() const { return size >= 0; }
   bool operator==(const Dim&) const = default;
 };
@@ -75,10 +75,11 @@ struct Graph {
   std::map<std::string, std::string> metadata;  // ONNX metadata_props
   std::map<std::string, int64_t> domains;       // opsets of domains other than ONNX's own
   int64_t source_opset = 0;                     // of the file it came from; 0 when built here
-  // Element types that ATen has none for (uint16, uint32, uint64, int4…), by ONNX's number: of inputs, outputs and
+  // Element types that ATen lacks (uint16, uint32, uint64, int4…), by ONNX's number: of inputs, outputs and
   // tensors that a wider integer type carries here.
   std::map<std::string, int32_t> carried;
-  // What the file says of values that pare cannot type itself: those made by operators it does not know, by subgraphs.
+  // What the file says about values that pare cannot type itself: those made by operators it does not know, by
+  // subgraphs.
   std::map<std::string, ValueInfo> stated;
 
   bool is_constant(const std::string& value) const { return tensors.contains(value); }

@@ -42,8 +42,8 @@ struct GroupSummary {
   int64_t removable = 0;
   std::string reason;  // why the others are not, for the first of them
   int64_t permutable = 0;
-  int64_t fixed = 0;   // that layers make and that may not change places
-  int64_t blocks = 0;  // in which the permutable ones lie: 0 if they go where they like
+  int64_t fixed = 0;   // made by layers, and may not change places
+  int64_t blocks = 0;  // within which the permutable ones move; 0: they move freely
   std::string fixed_reason;
   std::vector<std::string> producers;  // nodes
   std::vector<std::string> consumers;

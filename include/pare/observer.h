@@ -1,5 +1,5 @@
-// Who watches a method at work: hears how far it is and what is worth knowing, may stop it, and says with whom it
-// shares the samples. One object instead of callbacks in every struct of options.
+// An observer watches a method at work: it hears of progress and of whatever is worth knowing, may cancel the method,
+// and says which processes share the samples. One object instead of callbacks in every struct of options.
 //
 //   struct Watch : pare::Observer {
 //     void progress(std::string_view what, int64_t done, int64_t all) override { … }
@@ -17,7 +17,7 @@
 
 namespace pare {
 
-// Processes that work on one thing together, numbered by rank. Every rank calls the same functions in the same order. A
+// Processes that work together, numbered by rank. Every rank calls the same functions in the same order. A
 // rank that is lost makes the calls of all others fail with an Error that names it. A group is used by one thread at a
 // time.
 class ProcessGroup {
@@ -54,7 +54,7 @@ ProcessGroup& alone();
 // (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); alone where it says nothing.
 std::unique_ptr<ProcessGroup> join_ranks();
 
-// As it stands it watches nothing. A method calls from one thread at a time.
+// The base class ignores everything. A method may call it from any thread, but only from one at a time.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -63,7 +63,7 @@ class Observer {
   virtual bool cancelled() { return false; }
   virtual ProcessGroup& ranks() { return alone(); }
 
-  // Reports, and throws Error{interrupted} when cancelled.
+  // Reports progress; throws Error{interrupted} when cancelled.
   void step(std::string_view what, int64_t done, int64_t all) {
     if (cancelled()) throw Error(ErrorKind::interrupted, std::string(what), "stopped after {} of {}", done, all);
     progress(what, done, all);

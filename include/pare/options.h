@@ -1,10 +1,10 @@
-// Options: what a method may be told. A struct of options has one function,
+// Options: what a method can be told. A struct of options has one function,
 //   void describe(OptionVisitor& options) { options.field("batch", batch, "images in a batch"); … }
 // which spells each option once; flags, help, completions, recipes, JSON, Python's keywords and hashes all follow.
 // What belongs together stands under a heading, and the few that most people need are marked as essential:
 //   options.heading("training");
 //   options.essential().field("lr", lr, "learning rate");
-// Texts speak of another option by its name in backticks (`lr`), and who shows them may turn that into a flag.
+// Texts refer to an option by its name in backticks (`lr`); whatever shows them may turn that into a flag.
 #pragma once
 
 #include <cstdint>
@@ -58,9 +58,9 @@ E value_of(std::string_view name, const std::string& option) {
   throw Error(ErrorKind::usage, OptionName{option}, "'{}' is not one of {}", name, fmt::join(names_of<E>(), ", "));
 }
 
-// What another option of the same method has to be for an option to have a meaning. `values` are globs, with a '!' in
-// front for what does not match; one of them fits the other's value, or one of its several values. None: the other is
-// anything but its default.
+// What another option of the same method has to be for an option to be meaningful. `values` are globs, with a leading
+// '!' for what must not match; one of them has to fit the other's value, or one of its values where it has several. No
+// globs: the other is anything but its default.
 struct Condition {
   std::string option;
   std::vector<std::string> values;
@@ -97,8 +97,8 @@ class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;
   virtual void visit(const OptionField& field) = 0;
-  // Options that were described have a meaning only within this scope: they are refused elsewhere. Of an option's
-  // several scopes all have to hold.
+  // Options that were described are meaningful only within this scope and refused elsewhere. Where an option has
+  // several scopes, all of them have to hold.
   virtual void only(const std::vector<std::string>& /*names*/, const OptionScope& /*scope*/) {}
 
   // Help shows what is described from here on under this heading; inside an OptionGroup under the group's.
@@ -142,8 +142,8 @@ class OptionVisitor {
   int groups_ = 0;
 };
 
-// What is described while it lives stands under one heading, and nothing of it is essential: options of one thing that
-// another does on the way.
+// Everything described while it lives stands under one heading, and none of it is essential: the options of a step that
+// a method takes on its way.
 //   const OptionGroup group(options, "fine-tuning");
 //   training.describe(options);
 class OptionGroup {

@@ -1,7 +1,8 @@
-// pare makes trained neural networks smaller without breaking them. This is all of it; README has a program.
+// pare makes trained neural networks smaller without breaking them. This header is the whole API;
+// README has a complete program.
 //
-// Methods are functions of one shape: a const Graph and perhaps Samples in, a result out; options are plain structs, an
-// Observer hears what goes on, and what goes wrong is an Error. Nothing writes to what it is given.
+// Methods are functions of one shape: a const Graph and perhaps Samples in, a result out. Options are plain structs, an
+// Observer hears how the work goes, and whatever goes wrong is thrown as an Error. No function changes its arguments.
 #pragma once
 
 #include "pare/compare.h"

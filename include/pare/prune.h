@@ -19,22 +19,23 @@
 
 namespace pare {
 
-// The same fraction of each group, the least important of all, or by what each width costs the network's answer;
-// automatic: allocate for the criterion obs and a budget of parameters or MACs, else uniform.
+// How much of each group goes. uniform: the same fraction; global: the least important channels of all groups;
+// allocate: by what each width costs the network's answer; automatic: allocate for the criterion obs and a budget of
+// parameters, MACs or bytes, else uniform.
 enum class PruneScope { automatic, uniform, global, allocate };
 template <>
 struct NamesOf<PruneScope> {
   static constexpr std::string_view names[] = {"auto", "uniform", "global", "allocate"};
 };
 
-// What images are made of where a method needs some and there is no data.
+// What kind of images is made where a method needs some and there is no data.
 enum class MadeImages { distilled, leaves, pink, smooth, white };
 template <>
 struct NamesOf<MadeImages> {
   static constexpr std::string_view names[] = {"distilled", "leaves", "pink", "smooth", "white"};
 };
 
-// Of neuron merging, of non-negative least squares, and of non-negative factorisation.
+// Options of neuron merging, of non-negative least squares and of non-negative factorisation.
 struct MostSimOptions {
   double threshold = 0.1;     // t: less similar ones are dropped, not merged
   double lambda = 0.85;       // weight of the cosine against the bias
@@ -47,7 +48,7 @@ struct NnlsOptions {
 
 struct NmfOptions {
   int64_t iterations = 200;  // at most
-  double tolerance = 1e-4;  // stops where ten updates lower ‖W − YZ‖² by less than this part of what it was at first
+  double tolerance = 1e-4;   // stops when ten updates lower ‖W − YZ‖² by less than this part of its first value
 };
 
 struct PruneOptions {
@@ -55,16 +56,16 @@ struct PruneOptions {
   std::optional<double> params;
   std::optional<double> macs;
   std::optional<double> bytes;            // of the weights
-  std::map<std::string, int64_t> widths;  // instead: channels that are kept, by a group's name; others stay whole
+  std::map<std::string, int64_t> widths;  // instead: how many channels groups keep, by name; others stay whole
   bool empty = false;                     // instead: only channels that are empty already
-  std::string criterion = "auto";         // obs where the method learns from samples, else l1
+  std::string criterion = "auto";         // of selection_criteria(); auto: obs where the method learns, else l1
   PruneScope scope = PruneScope::automatic;
   std::vector<std::string> layers;  // GLOB or GLOB=FRACTION: only these groups
   std::vector<std::string> skip;
-  int64_t round_to = 0;  // widths that are left are multiples of this; 0: of 8, allocated ones of narrow groups of less
+  int64_t round_to = 0;  // remaining widths are multiples of this; 0: of 8, or of less in narrow groups when allocated
   double floor = 0.1;    // at least this part of a group stays
   bool inner_only = false;
-  int64_t steps = 1;  // counts of each step are parts of the whole network's: they end with the widths of one
+  int64_t steps = 1;  // cut in this many steps; together they reach the widths that one would
 
   // One of compensation_methods(); auto: calibrated with samples, without them synthetic where the network takes
   // pictures and no criterion of weights is named, else most-sim.
@@ -72,14 +73,14 @@ struct PruneOptions {
   MostSimOptions most_sim;
   NnlsOptions nnls;
   NmfOptions nmf;
-  bool unchecked = false;  // else a group that is worse off for its compensation is only cut, by samples held out
-  double ridge = 0;        // of solved layers; 0: chosen on samples that are not solved on
+  bool unchecked = false;  // else a group is only cut where held-out samples find compensation no better
+  double ridge = 0;        // of solved layers; 0: chosen on held-out samples
   MadeImages images = MadeImages::distilled;
-  int64_t samples = 0;        // that methods learn from; 0: 256 of those given, 128 made ones
-  int64_t distill_steps = 0;  // that make an image; 0: as many as it needs
+  int64_t samples = 0;        // how many methods learn from; 0: 256 of those given, 128 that are made
+  int64_t distill_steps = 0;  // steps that make an image; 0: as many as it needs
   bool no_mirror = false;     // colour images are used mirrored as well unless this is set
 
-  double minutes = 0;  // of repair by distillation from the original after the layers are solved, without labels
+  double minutes = 0;  // spent on repair after the layers are solved: distillation from the original, without labels
   bool plan = false;   // only select: the result has the groups and its size, and the network as it was
   std::optional<double> max_drop;  // of top-1 (multi-label: of mAP), else Error{quality}
   uint64_t seed = 0;
@@ -87,13 +88,15 @@ struct PruneOptions {
   void describe(OptionVisitor& options);  // all but the seed
 };
 
+// The names that `criterion` and `compensate` take.
+std::vector<std::string> selection_criteria();
 std::vector<std::string> compensation_methods();
 
 struct PrunedGroup {
   std::string name;
   int64_t total = 0;
   int64_t kept = 0;
-  std::string reason;        // why it was left alone, or not cut as asked
+  std::string reason;        // why it was left alone, or not cut as much as asked
   std::string compensation;  // what was done about the removed channels
   double loss = 0;           // allocate: of the network's answer (KL divergence) when this group alone is cut so
 };
@@ -118,8 +121,8 @@ struct PruneResult {
   double image_seconds = 0;   // loading or making images
 };
 
-// `samples`, none of which are needed, are what methods learn from; with labels the models are measured on them before
-// and after. Error{quality} when the accuracy falls by more than max_drop, or was no better than chance to begin with.
+// Methods learn from `samples`, which may be empty; where these have labels, the models are measured on them before and
+// after. Error{quality} when the accuracy falls by more than max_drop, or was no better than chance to begin with.
 PruneResult prune(const Graph& graph, const Samples& samples, const PruneOptions& options,
                   Observer& observer = unobserved());
 

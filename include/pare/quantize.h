@@ -1,6 +1,6 @@
 // Quantisation after training: weights as 8-bit or 4-bit integers, activations as 8-bit ones, in ONNX's own form
 // (QuantizeLinear and DequantizeLinear, "QDQ"), which ONNX Runtime, OpenVINO and TensorRT read. A few hundred samples
-// without labels say how far activations range, and let what rounding loses be made up for.
+// without labels show how far activations range and allow making up for what rounding loses.
 //
 //   pare::QuantizeResult small = pare::quantize(model, samples, {});
 #pragma once
@@ -34,8 +34,8 @@ struct NamesOf<ActivationBits> {
   static constexpr std::string_view names[] = {"int8", "symmetric", "none"};
 };
 
-// How far the integers of an activation reach: over all that was seen; over all but the rarest values; as far as the
-// distribution stays most alike (KL divergence) or the mean squared error is least.
+// Which range the integers of an activation cover: all values seen; all but the rarest; that which keeps the
+// distribution most alike (KL divergence); or that with the least mean squared error.
 enum class RangeMethod { minmax, percentile, entropy, mse };
 template <>
 struct NamesOf<RangeMethod> {
@@ -61,7 +61,7 @@ struct QuantizeOptions {
   std::vector<std::string> skip;              // GLOB: layers that stay in float
   bool keep_first = false;                    // the first layer stays in float
   bool keep_last = false;                     // the last one
-  int64_t samples = 0;                        // that are learned from; 0: 256 of those given, 128 made ones
+  int64_t samples = 0;                        // how many are learned from; 0: 256 of those given, 128 that are made
   MadeImages images = MadeImages::distilled;  // where there are no samples
   int64_t distill_steps = 150;
   bool no_mirror = false;          // colour images are used mirrored as well unless this is set
@@ -96,7 +96,7 @@ struct QuantizeResult {
 QuantizeResult quantize(const Graph& graph, const Samples& samples, const QuantizeOptions& options,
                         Observer& observer = unobserved());
 
-// Every layer quantised alone, with what it costs the network's answer (KL divergence, the mean over samples), dearest
+// Quantises every layer alone, and says what that costs the network's answer (mean KL divergence over samples), dearest
 // first. The graph of the result is the one given.
 QuantizeResult scan_quantization(const Graph& graph, const Samples& samples, const QuantizeOptions& options,
                                  Observer& observer = unobserved());

@@ -22,9 +22,9 @@ class NodeBodies;  // the subgraphs of a node: private
 struct RunOptions {
   bool training = false;                  // batch statistics in BatchNormalization, Dropout on
   const TensorMap* parameters = nullptr;  // used instead of the graph's tensors of the same names
-  TensorMap* statistics = nullptr;        // training: receives the moved running statistics, by tensor name
+  TensorMap* statistics = nullptr;        // training: receives the updated running statistics, by tensor name
   std::vector<std::string> taps;          // values to hand back besides the outputs
-  // Training: BatchNormalization takes the statistics of several processes' batches together by these sums.
+  // Training: sums a tensor over the processes, so that BatchNormalization sees the batches of all of them as one.
   std::function<at::Tensor(const at::Tensor&)> sum_over_ranks;
   // Replaces a value as soon as it is made (masking, noise); called for node outputs only.
   std::function<at::Tensor(const std::string& value, const at::Tensor&)> transform;
@@ -44,8 +44,8 @@ class Program {
   Program(const Program&) = delete;  // steps point into the graph
   Program& operator=(const Program&) = delete;
 
-  // `inputs` in the order of graph.inputs; where the file fixes the batch, other numbers of images run a batch at a
-  // time (exec/fixed_batch.h), but not in training. Gradients are recorded as ATen's grad mode says.
+  // `inputs` in the order of graph.inputs; where the file fixes the batch, other numbers of samples run one batch
+  // at a time, except in training. Gradients are recorded as ATen's grad mode says.
   RunResult run(std::span<const at::Tensor> inputs, const RunOptions& options = {}) const;
 
   const Graph& graph() const { return graph_; }

@@ -1,6 +1,6 @@
-// Where inputs come from: a fixed number of samples in a fixed order, read a piece at a time, so that what runs over
-// them needs memory for a piece only. With labels or without. A method that looks at each sample once takes a stream
-// as well.
+// Where inputs come from: a fixed number of samples in a fixed order, with or without labels, read piece by piece, so
+// that whatever runs over them needs memory for a few pieces only. Methods that look at each sample once also take a
+// stream.
 //
 //   pare::Samples mine{.size = 50000, .inputs = [&](int64_t begin, int64_t end) { return read_images(begin, end); }};
 #pragma once
@@ -18,8 +18,8 @@ struct Samples {
   int64_t size = 0;
   // Samples [begin, end), one tensor for each input of the graph. May be called from several threads at once.
   std::function<std::vector<at::Tensor>(int64_t begin, int64_t end)> inputs;
-  // What they are, in the same order: int64 [n] of classes, or uint8 [n, classes] of several labels; empty without
-  // labels.
+  // Their labels, in the same order: classes as int64 [n], or several labels each as uint8 [n, classes]. Empty where
+  // there are none.
   std::function<at::Tensor(int64_t begin, int64_t end)> labels;
 
   bool labelled() const { return static_cast<bool>(labels); }
@@ -28,7 +28,7 @@ struct Samples {
 // Tensors in memory, one for each input, samples along their first axis.
 Samples samples_of(std::vector<at::Tensor> inputs, at::Tensor labels = {});
 
-// Some samples, as a stream gives them: one tensor for each input, and labels as above or none.
+// Some samples of a stream: one tensor for each input, and labels as above or none.
 struct SampleBatch {
   std::vector<at::Tensor> inputs;
   at::Tensor labels;
@@ -42,7 +42,7 @@ Samples collect(const SampleStream& stream, int64_t limit = 0);
 // Samples [begin, end) of others.
 Samples part_of(const Samples& samples, int64_t begin, int64_t end);
 
-// Each sample, followed by its mirror image, which is as likely. Every input of four axes is turned.
+// Each sample followed by its mirror image: every input of four axes is flipped left to right.
 Samples with_mirrored(const Samples& samples);
 
 }  // namespace pare

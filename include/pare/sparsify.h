@@ -19,8 +19,9 @@
 
 namespace pare {
 
-// How much of each tensor goes: as the scores say over all of them, the same part of each, by its extents (Erdős–Rényi
-// kernel), or less where scores have more outliers (OWL; wanda and obs); automatic: erk for wanda and obs, else global.
+// How much of each tensor goes. global: what has the lowest scores in all of them; uniform: the same part of each; erk:
+// by its extents (Erdős–Rényi kernel); owl: less where scores have more outliers (wanda and obs); automatic: erk for
+// wanda and obs, else global.
 enum class MaskDistribution { automatic, global, uniform, erk, owl };
 template <>
 struct NamesOf<MaskDistribution> {
@@ -50,7 +51,7 @@ struct MaskOptions {
   std::string pattern;       // "2:4": at most 2 of every 4 neighbouring inputs are kept; empty: any
   std::string block;         // wanda, obs: "1x4", weights of 1 output and 4 neighbouring inputs go together
   bool allow_empty = false;  // let a layer lose its last weight
-  InputAxes axes;            // where the pattern goes along; axis 1 of tensors that it does not name
+  InputAxes axes;            // along which the pattern runs; axis 1 of tensors that are not named
 
   void describe(OptionVisitor& options);
 };
@@ -75,7 +76,7 @@ struct KeptChannels {
   std::string name;
   int64_t total = 0;
   int64_t kept = 0;
-  std::string reason;  // why it was left alone, or not cut as asked
+  std::string reason;  // why it was left alone, or not cut as much as asked
 };
 
 struct SparsifyOptions {
@@ -94,7 +95,7 @@ struct SparsifyOptions {
   double gmp_begin = 0.1;
   double gmp_end = 0.75;
   int64_t gmp_every = 20;
-  int64_t samples = 0;     // wanda, obs: that are learned from; 0: 256
+  int64_t samples = 0;     // wanda, obs: how many are learned from; 0: 256
   bool no_mirror = false;  // obs: colour images are used mirrored as well unless this is set
   MaskOptions mask;
   DistillationOptions distill = {.alpha = 0};  // from the dense network
@@ -105,6 +106,7 @@ struct SparsifyOptions {
   void describe(OptionVisitor& options);
   void check(bool trained) const;       // Error{usage}; `trained`: the method begins with a trained model
   std::optional<double> asked() const;  // sparsity, or that of the pattern
+  bool trains() const;                  // and so needs labels: every method but wanda and obs, and fine-tuning
   // Keeps the last epoch of its training, whatever a validation says: its mask is done there and fits no other.
   bool keeps_last() const;
 

@@ -73,9 +73,9 @@ struct TrainOptions {
   int64_t batch = 64;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
-  // Of every image, drawn anew in each epoch: standard (crop:4,flip), or any of flip, crop:N, cutout:N, resized-crop.
-  // Samples are augmented as the network sees them: those with height and width, borders and cuts being zeros, which is
-  // the mean of normalised images. Resized crops are taken of pictures in files or bytes only: not of samples.
+  // What is done to every image, drawn anew in each epoch: standard (crop:4,flip), or any of flip, crop:N, cutout:N,
+  // resized-crop. Samples are augmented as the network sees them: those with height and width, borders and cuts being
+  // zeros, which is the mean of normalised images. Resized crops need pictures in files or bytes, not samples.
   std::string augment = "none";
   SampleOrder order = SampleOrder::shuffled;
   double clip_norm = 0;  // largest norm of all gradients together; 0: any
@@ -93,13 +93,13 @@ struct TrainingOptions {
   TrainOptions train;
   double label_smoothing = 0;
   double validation = 0;  // part of the training images held out; the epoch that does best on them is kept
-  // Where the run has a directory, named by the hash of what defines it: its state, from which the same call goes on,
-  // and logs. Empty: nothing is written. Not described here: commands have one option for all they do.
+  // The directory in which the run gets one of its own, named by the hash of what defines it, with logs and the state
+  // from which the same call goes on. Empty: nothing is written. Not described here: commands have one option for all.
   std::string runs;
   std::string tensorboard;
   int64_t log_every = 0;  // steps between entries of steps.jsonl and TensorBoard; 0: epochs only
-  bool resume = false;    // insist that there is a run to go on with
-  bool fresh = false;     // forget an earlier one
+  bool resume = false;    // require an earlier run to go on with
+  bool fresh = false;     // discard an earlier one
 
   void describe(OptionVisitor& options, bool with_epochs = true);
 };

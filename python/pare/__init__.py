@@ -9,8 +9,8 @@
 A model is a `pare.Graph`, a value: functions take one and return another. Samples are an array, a pair of arrays
 (images, labels), or any iterable of arrays or such pairs, a batch or one sample each: a generator, a list, a
 `torch.utils.data.DataLoader`. NumPy arrays, PyTorch tensors and whatever else speaks DLPack are taken without a copy.
-Options are keywords; `help(pare.fuse)` lists them. `progress` is called with what is done, how much of it, and of how
-much; what it raises ends the work. So does Ctrl-C.
+Options are keywords; `help(pare.fuse)` lists them. `progress(what, done, all)` is called as the work goes on: `done` of
+`all` are finished. An exception that it raises ends the work, and so does Ctrl-C.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ __all__ = [
     "train",
     "verify",
 ]
-
 
 
 def _from_onnx(data: bytes) -> Graph:
@@ -108,7 +107,10 @@ def explain(
     progress: Progress | None = None,
     **options: Any,
 ) -> results.Attribution:
-    """What a model looks at: one map for each sample, of `classes` (one for each, or one) or of its top class."""
+    """What a model looks at: one map for each sample, of `classes` (one for each, or one for all) or of its top class.
+
+    An iterable is read once, in memory for a batch and for the maps.
+    """
     classes = [classes] if isinstance(classes, int) else [int(one) for one in classes]
     return results.Attribution(**_pare.explain(model, samples, classes, batch, seed, options, progress))
 
@@ -138,20 +140,19 @@ def compress(
     progress: Progress | None = None,
     **options: Any,
 ) -> results.Compressed:
-    """Compression by its goal: one of `faster`, `latency`, `macs`, `params` and `bytes`, a `max_drop`, or both.
+    """Compresses towards a goal: one of `faster`, `latency`, `macs`, `params` and `bytes`, a `max_drop`, or both.
 
     Some `samples` are held out to judge by: by top-1 where they have labels, else by agreement with the model. Where a
     drop is exceeded, `reached` is False and `points` has what was tried. `memory` is a directory that keeps what was
     learned, so that the same call goes on from there.
     """
-    if "samples_used" in options:
-        options["samples"] = options.pop("samples_used")
-    found = _pare.compress(model, samples, seed, os.fspath(memory), options, progress)
+    found = _pare.compress(model, samples, seed, os.fspath(memory), _native(options), progress)
     found["groups"] = [results.PrunedGroup(**group) for group in found["groups"]]
     found["points"] = [results.CompressPoint(**point) for point in found["points"]]
     for step in found["steps"]:
         step["measured"] = results.Measured(**step["measured"])
     found["steps"] = [results.CompressStep(**step) for step in found["steps"]]
+    found["before"], found["after"] = results.Measured(**found["before"]), results.Measured(**found["after"])
     return results.Compressed(**found)
 
 
@@ -167,13 +168,11 @@ def prune(
     """Removes channels, and lets the kept ones take over from them.
 
     `samples` are what methods learn from, 256 of them unless `samples_used` says otherwise, and need no labels; with
-    labels the model is measured on them before and after. Without samples images are made from the network itself.
-    One of `channels`, `params`, `macs` and `bytes` is the fraction to remove; `widths` says instead how many channels
+    labels the model is measured on them before and after. Of an iterable the first 1,024 are read. Without samples
+    images are made from the network itself, where a method needs any. One of `channels`, `params`, `macs` and `bytes` is the fraction to remove; `widths` says instead how many channels
     groups keep, by their names.
     """
-    if "samples_used" in options:
-        options["samples"] = options.pop("samples_used")
-    found = _pare.prune(model, samples, seed, widths or {}, options, progress)
+    found = _pare.prune(model, samples, seed, widths or {}, _native(options), progress)
     found["groups"] = [results.PrunedGroup(**group) for group in found["groups"]]
     found["before"], found["after"] = results.Measured(**found["before"]), results.Measured(**found["after"])
     return results.Pruned(**found)
@@ -232,11 +231,13 @@ def sparsify(
     progress: Progress | None = None,
     **options: Any,
 ) -> results.Sparsified:
-    """Zeros in the weights, found by training, or from samples without labels (`method` wanda or obs, which learn
-    from 256 of them unless `samples_used` says otherwise). `trained`: the weights are those of a trained network."""
-    if "samples_used" in options:
-        options["samples"] = options.pop("samples_used")
-    return results.Sparsified(**_pare.sparsify(model, samples, trained, os.fspath(runs), seed, options, progress))
+    """Sets weights to zero: those that a training finds, or those that samples without labels tell.
+
+    The methods wanda and obs learn from 256 samples unless `samples_used` says otherwise and read no more than 1,024 of
+    an iterable; the others train on all there are. `trained`: the weights are those of a trained network.
+    """
+    found = _pare.sparsify(model, samples, trained, os.fspath(runs), seed, _native(options), progress)
+    return results.Sparsified(**found)
 
 
 def quantize(
@@ -245,7 +246,8 @@ def quantize(
     """Weights and activations as 8-bit integers (or weights as 4-bit ones), in ONNX's QDQ form.
 
     `samples` say how far activations range and let what rounding loses be made up for; they need no labels, with labels
-    the model is measured on them before and after. Without samples images are made from the network itself.
+    the model is measured on them before and after. Of an iterable the first 1,024 are read. Without samples images are
+    made from the network itself.
     """
     return _quantized(model, samples, seed, False, options, progress)
 
@@ -253,16 +255,14 @@ def quantize(
 def scan_quantization(
     model: Graph, samples: Any = None, *, seed: int = 0, progress: Progress | None = None, **options: Any
 ) -> list[results.QuantizedLayer]:
-    """What each layer costs the network's answer when it alone is quantised, dearest first; options of `quantize`."""
+    """What each layer costs the network's answer when it alone is quantised, dearest first."""
     return _quantized(model, samples, seed, True, options, progress).layers
 
 
 def _quantized(
     model: Graph, samples: Any, seed: int, scan: bool, options: dict, progress: Progress | None
 ) -> results.Quantized:
-    if "samples_used" in options:
-        options["samples"] = options.pop("samples_used")
-    found = _pare.quantize(model, samples, seed, scan, options, progress)
+    found = _pare.quantize(model, samples, seed, scan, _native(options), progress)
     found["layers"] = [results.QuantizedLayer(**layer) for layer in found["layers"]]
     found["before"], found["after"] = results.Measured(**found["before"]), results.Measured(**found["after"])
     return results.Quantized(**found)
@@ -275,10 +275,18 @@ def report(
     return _pare.report([os.fspath(run) for run in runs], title, note)
 
 
+_LEARNING = ("prune", "compress", "sparsify", "quantize", "scan_quantization")
+
+
+def _native(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as the library calls them."""
+    return {"samples" if keyword == "samples_used" else keyword: value for keyword, value in options.items()}
+
+
 def _options(name: str) -> list[tuple]:
     """What the library describes, under names that Python allows: lambda_ is the option `lambda`, and `samples` of
     methods that take samples themselves here is samples_used."""
-    renamed = {"samples": "samples_used"} if name in ("prune", "compress", "sparsify", "quantize") else {}
+    renamed = {"samples": "samples_used"} if name in _LEARNING else {}
     return [
         (f"{one[0]}_" if _keywords.iskeyword(one[0]) else renamed.get(one[0], one[0]), *one[1:])
         for one in _pare.options_of(name)
@@ -314,5 +322,7 @@ def _document(function: Callable) -> None:
     function.__doc__ = "\n".join(lines)
 
 
-for _function in (load, build, evaluate, explain, verify, compress, prune, fuse, train, distill, sparsify, quantize):
+for _function in (
+    load, build, evaluate, explain, verify, compress, prune, fuse, train, distill, sparsify, quantize, scan_quantization
+):  # fmt: skip
     _document(_function)

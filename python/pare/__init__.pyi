@@ -1,8 +1,9 @@
 # Written by scripts/python_stubs.
 import os
-from typing import Any, Callable, Iterable, Literal, Sequence
+from typing import Any, Callable, Iterable, Literal, Sequence, TypedDict
 
 import numpy as np
+from typing_extensions import Unpack
 
 from . import errors as errors, results as results
 from ._pare import Graph as Graph, set_threads as set_threads
@@ -11,20 +12,70 @@ from .errors import Error as Error
 __version__: str
 Progress = Callable[[str, int, int], None]
 
+class ModelOptions(TypedDict, total=False):
+    activation: Literal['relu', 'tanh', 'softsign', 'elu', 'selu', 'leaky-relu', 'hardswish']
+    width: float
+    classes: int
+    dropout: float
+    shortcut: Literal['', 'a', 'b']
+    bias: Literal['', 'yes', 'no']
+    image: Sequence[int]
+    input_shape: Sequence[str]
+
+class QuantizeOptions(TypedDict, total=False):
+    weights: Literal['int8', 'int4']
+    activations: Literal['int8', 'symmetric', 'none']
+    range: Literal['minmax', 'percentile', 'entropy', 'mse']
+    percentile: float
+    compensate: Literal['none', 'bias', 'obs']
+    per_tensor: bool
+    block: int
+    skip: Sequence[str]
+    keep_first: bool
+    keep_last: bool
+    samples_used: int
+    images: Literal['distilled', 'leaves', 'pink', 'smooth', 'white']
+    distill_steps: int
+    no_mirror: bool
+    max_drop: float | None
+
+class TrainingOptions(TypedDict, total=False):
+    epochs: int
+    batch: int
+    optimizer: Literal['sgd', 'adam', 'adamw']
+    lr: float
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    decay_weights_only: bool
+    beta1: float
+    beta2: float
+    epsilon: float
+    schedule: Literal['constant', 'step', 'cosine', 'one-cycle']
+    warmup: float
+    milestones: Sequence[float]
+    factor: float
+    peak: float
+    augment: str
+    order: Literal['shuffled', 'stored']
+    clip_norm: float
+    average: float
+    sync_bn: bool
+    patience: int
+    label_smoothing: float
+    validation: float
+    tensorboard: str
+    log_every: int
+    resume: bool
+    fresh: bool
+
 def architectures() -> list[str]: ...
 
 def build(
     arch: str,
     *,
     seed: int = ...,
-    activation: Literal['relu', 'tanh', 'softsign', 'elu', 'selu', 'leaky-relu', 'hardswish'] = ...,
-    width: float = ...,
-    classes: int = ...,
-    dropout: float = ...,
-    shortcut: Literal['', 'a', 'b'] = ...,
-    bias: Literal['', 'yes', 'no'] = ...,
-    image: Sequence[int] = ...,
-    input_shape: Sequence[str] = ...,
+    **options: Unpack[ModelOptions],
 ) -> Graph: ...
 
 def compress(
@@ -73,34 +124,7 @@ def distill(
     match_weight: float | None = ...,
     drop: float = ...,
     match_layers: Sequence[str] = ...,
-    epochs: int = ...,
-    batch: int = ...,
-    optimizer: Literal['sgd', 'adam', 'adamw'] = ...,
-    lr: float = ...,
-    momentum: float = ...,
-    nesterov: bool = ...,
-    weight_decay: float = ...,
-    decay_weights_only: bool = ...,
-    beta1: float = ...,
-    beta2: float = ...,
-    epsilon: float = ...,
-    schedule: Literal['constant', 'step', 'cosine', 'one-cycle'] = ...,
-    warmup: float = ...,
-    milestones: Sequence[float] = ...,
-    factor: float = ...,
-    peak: float = ...,
-    augment: str = ...,
-    order: Literal['shuffled', 'stored'] = ...,
-    clip_norm: float = ...,
-    average: float = ...,
-    sync_bn: bool = ...,
-    patience: int = ...,
-    label_smoothing: float = ...,
-    validation: float = ...,
-    tensorboard: str = ...,
-    log_every: int = ...,
-    resume: bool = ...,
-    fresh: bool = ...,
+    **options: Unpack[TrainingOptions],
 ) -> results.Training: ...
 
 def evaluate(
@@ -156,14 +180,7 @@ def load(
     path: str | os.PathLike,
     *,
     arch: Literal['lenet-300-100', 'lenet-5', 'mlpnet', 'convnet', 'convnet-bn', 'vgg9', 'vgg9-bn', 'vgg11', 'vgg11-bn', 'vgg16', 'vgg16-bn', 'resnet20', 'resnet32', 'resnet44', 'resnet56', 'resnet18', 'resnet34', 'wrn-16-4', 'wrn-40-4', 'mobilenetv1'] = ...,
-    activation: Literal['relu', 'tanh', 'softsign', 'elu', 'selu', 'leaky-relu', 'hardswish'] = ...,
-    width: float = ...,
-    classes: int = ...,
-    dropout: float = ...,
-    shortcut: Literal['', 'a', 'b'] = ...,
-    bias: Literal['', 'yes', 'no'] = ...,
-    image: Sequence[int] = ...,
-    input_shape: Sequence[str] = ...,
+    **options: Unpack[ModelOptions],
 ) -> Graph: ...
 
 def prune(
@@ -209,21 +226,7 @@ def quantize(
     *,
     seed: int = ...,
     progress: Progress | None = ...,
-    weights: Literal['int8', 'int4'] = ...,
-    activations: Literal['int8', 'symmetric', 'none'] = ...,
-    range: Literal['minmax', 'percentile', 'entropy', 'mse'] = ...,
-    percentile: float = ...,
-    compensate: Literal['none', 'bias', 'obs'] = ...,
-    per_tensor: bool = ...,
-    block: int = ...,
-    skip: Sequence[str] = ...,
-    keep_first: bool = ...,
-    keep_last: bool = ...,
-    samples_used: int = ...,
-    images: Literal['distilled', 'leaves', 'pink', 'smooth', 'white'] = ...,
-    distill_steps: int = ...,
-    no_mirror: bool = ...,
-    max_drop: float | None = ...,
+    **options: Unpack[QuantizeOptions],
 ) -> results.Quantized: ...
 
 def report(
@@ -244,7 +247,7 @@ def scan_quantization(
     *,
     seed: int = ...,
     progress: Progress | None = ...,
-    options: Any,
+    **options: Unpack[QuantizeOptions],
 ) -> list[results.QuantizedLayer]: ...
 
 def sparsify(
@@ -285,34 +288,7 @@ def sparsify(
     match_weight: float | None = ...,
     drop: float = ...,
     match_layers: Sequence[str] = ...,
-    epochs: int = ...,
-    batch: int = ...,
-    optimizer: Literal['sgd', 'adam', 'adamw'] = ...,
-    lr: float = ...,
-    momentum: float = ...,
-    nesterov: bool = ...,
-    weight_decay: float = ...,
-    decay_weights_only: bool = ...,
-    beta1: float = ...,
-    beta2: float = ...,
-    epsilon: float = ...,
-    schedule: Literal['constant', 'step', 'cosine', 'one-cycle'] = ...,
-    warmup: float = ...,
-    milestones: Sequence[float] = ...,
-    factor: float = ...,
-    peak: float = ...,
-    augment: str = ...,
-    order: Literal['shuffled', 'stored'] = ...,
-    clip_norm: float = ...,
-    average: float = ...,
-    sync_bn: bool = ...,
-    patience: int = ...,
-    label_smoothing: float = ...,
-    validation: float = ...,
-    tensorboard: str = ...,
-    log_every: int = ...,
-    resume: bool = ...,
-    fresh: bool = ...,
+    **options: Unpack[TrainingOptions],
 ) -> results.Sparsified: ...
 
 def train(
@@ -322,34 +298,7 @@ def train(
     runs: str | os.PathLike = ...,
     seed: int = ...,
     progress: Progress | None = ...,
-    epochs: int = ...,
-    batch: int = ...,
-    optimizer: Literal['sgd', 'adam', 'adamw'] = ...,
-    lr: float = ...,
-    momentum: float = ...,
-    nesterov: bool = ...,
-    weight_decay: float = ...,
-    decay_weights_only: bool = ...,
-    beta1: float = ...,
-    beta2: float = ...,
-    epsilon: float = ...,
-    schedule: Literal['constant', 'step', 'cosine', 'one-cycle'] = ...,
-    warmup: float = ...,
-    milestones: Sequence[float] = ...,
-    factor: float = ...,
-    peak: float = ...,
-    augment: str = ...,
-    order: Literal['shuffled', 'stored'] = ...,
-    clip_norm: float = ...,
-    average: float = ...,
-    sync_bn: bool = ...,
-    patience: int = ...,
-    label_smoothing: float = ...,
-    validation: float = ...,
-    tensorboard: str = ...,
-    log_every: int = ...,
-    resume: bool = ...,
-    fresh: bool = ...,
+    **options: Unpack[TrainingOptions],
 ) -> results.Training: ...
 
 def verify(

@@ -155,6 +155,9 @@ class Quantized:
 @dataclass
 class Pruned:
     graph: Graph
+    criterion: str  # as it was used, where the options say "auto"
+    scope: str
+    compensate: str
     groups: list[PrunedGroup]
     before: Measured
     after: Measured
@@ -188,7 +191,7 @@ class CompressStep:
 class Compressed:
     graph: Graph  # the original where nothing reached the goal
     reached: bool
-    missed: str
+    missed: str  # why not
     metric: str  # of scores: top1, agreement or closeness
     held_out: int
     runtime: str
@@ -196,6 +199,8 @@ class Compressed:
     chosen: int  # among them
     steps: list[CompressStep]  # with int8: each for itself
     groups: list[PrunedGroup]
+    before: Measured  # on samples that are neither learned from nor searched on, where there are such
+    after: Measured
     notes: list[str]
     seconds: float
 

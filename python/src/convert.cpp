@@ -42,7 +42,9 @@ py::array as_numpy(const py::handle& value) {
 
 }  // namespace
 
-py::array to_array(const at::Tensor& tensor) {
+namespace {
+
+py::array array_over(const at::Tensor& tensor, bool writable) {
   const at::Tensor plain = tensor.scalar_type() == at::kBFloat16 ? tensor.to(at::kFloat) : tensor;
   const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes),
                                    [&](const DtypeName& dtype) { return dtype.type == plain.scalar_type(); });
@@ -54,8 +56,17 @@ py::array to_array(const at::Tensor& tensor) {
   for (const int64_t stride : held->strides()) strides.push_back(stride * static_cast<int64_t>(held->element_size()));
   py::array array(py::dtype(known->name), std::vector<py::ssize_t>(held->sizes().begin(), held->sizes().end()), strides,
                   held->data_ptr(), owner);
-  array.attr("setflags")(py::arg("write") = false);
+  if (!writable) array.attr("setflags")(py::arg("write") = false);
   return array;
+}
+
+}  // namespace
+
+py::array to_array(const at::Tensor& tensor) { return array_over(tensor, false); }
+
+py::array to_own_array(at::Tensor tensor) {
+  const bool alone = tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+  return array_over(tensor, alone);
 }
 
 py::dict to_arrays(const TensorMap& tensors) {

@@ -17,6 +17,9 @@ namespace py = pybind11;
 
 // An array that shares the tensor's memory and may not be written to: graphs share their tensors.
 py::array to_array(const at::Tensor& tensor);
+// The same of a result that only its caller has: it may be written to, and so handed on by DLPack, unless something
+// else uses its memory.
+py::array to_own_array(at::Tensor tensor);
 // Each tensor as an array, by name.
 py::dict to_arrays(const TensorMap& tensors);
 

@@ -74,7 +74,7 @@ Graph with_tensors(const Graph& graph, const py::dict& arrays) {
   Graph result = graph;
   for (const auto& [key, value] : arrays) {
     const auto name = key.cast<std::string>();
-    if (!graph.is_constant(name)) throw Error(ErrorKind::usage, name, "is no tensor of the graph");
+    if (!graph.is_constant(name)) throw Error(ErrorKind::usage, name, "is not a tensor of the graph");
     result.tensors[name] = to_tensor(value, name).clone().to(graph.tensor(name).scalar_type());
   }
   return result;
@@ -139,7 +139,7 @@ void bind_graph(py::module_& module) {
       outputs = run(graph, tensors);
     }
     py::list arrays;
-    for (const auto& output : outputs) arrays.append(to_array(output));
+    for (auto& output : outputs) arrays.append(to_own_array(std::move(output)));
     return arrays;
   });
 }

@@ -64,11 +64,17 @@ py::dict explain_samples(const Graph& model, const py::object& samples, const st
       .attribution = options_from<AttributionOptions>(keywords, "explain"), .classes = classes, .batch = batch};
   options.attribution.seed = seed;
   Watch watch(progress, py::none());
-  const Samples all = samples_from(samples, model);
-  const Attribution found = watch.run([&] { return explain(model, all, options, watch); });
+  Attribution found;
+  if (in_memory(samples, model)) {
+    const Samples all = samples_from(samples, model);
+    found = watch.run([&] { return explain(model, all, options, watch); });
+  } else {
+    const SampleStream stream = stream_from(samples, model);
+    found = watch.run([&] { return explain(model, stream, options, watch); });
+  }
   const auto errors = found.errors();
-  return py::dict("maps"_a = to_array(found.maps), "scores"_a = to_array(found.scores),
-                  "classes"_a = to_array(found.classes),
+  return py::dict("maps"_a = to_own_array(std::move(found.maps)), "scores"_a = to_own_array(std::move(found.scores)),
+                  "classes"_a = to_own_array(std::move(found.classes)),
                   "errors"_a = errors.defined() ? py::object(to_array(errors)) : py::object(py::none()));
 }
 

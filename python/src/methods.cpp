@@ -54,7 +54,11 @@ py::dict to_python(const Measured& measured) {
                   "bytes"_a = measured.cost.bytes, "metrics"_a = metrics);
 }
 
-constexpr int64_t kRead = 1024;  // of an iterable, at the most: what is learned from is fewer unless asked for
+// What a method learns from: of an iterable no more than it may ask for.
+Samples learned_from(const py::object& samples, const Graph& graph, int64_t asked) {
+  constexpr int64_t kRead = 1024;
+  return samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, asked));
+}
 
 py::list to_python(const std::vector<PrunedGroup>& groups) {
   py::list list;
@@ -77,7 +81,7 @@ py::dict compress_model(const Graph& graph, const py::object& samples, uint64_t 
   options.seed = seed;
   options.memory = memory;
   Watch watch(progress, py::none());
-  const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
+  const Samples given = learned_from(samples, graph, options.samples);
   const CompressResult result = watch.run([&] { return compress(graph, given, options, watch); });
   py::list points;
   for (const auto& point : result.points)
@@ -90,6 +94,7 @@ py::dict compress_model(const Graph& graph, const py::object& samples, uint64_t 
   return py::dict("graph"_a = result.graph, "steps"_a = steps, "reached"_a = result.reached, "missed"_a = result.missed,
                   "metric"_a = result.metric, "held_out"_a = result.held_out, "runtime"_a = result.runtime,
                   "points"_a = points, "chosen"_a = result.chosen, "groups"_a = to_python(result.groups),
+                  "before"_a = to_python(result.before), "after"_a = to_python(result.after),
                   "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
 }
 
@@ -100,9 +105,10 @@ py::dict prune_model(const Graph& graph, const py::object& samples, uint64_t see
   options.seed = seed;
   options.widths = widths;
   Watch watch(progress, py::none());
-  const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
+  const Samples given = learned_from(samples, graph, options.samples);
   const PruneResult result = watch.run([&] { return prune(graph, given, options, watch); });
-  return py::dict("graph"_a = result.graph, "groups"_a = to_python(result.groups),
+  return py::dict("graph"_a = result.graph, "criterion"_a = result.criterion, "scope"_a = result.scope,
+                  "compensate"_a = result.compensate, "groups"_a = to_python(result.groups),
                   "before"_a = to_python(result.before), "after"_a = to_python(result.after),
                   "notes"_a = all_as_keywords(result.notes), "seconds"_a = result.seconds);
 }
@@ -112,7 +118,7 @@ py::dict quantize_model(const Graph& graph, const py::object& samples, uint64_t 
   auto options = options_from<QuantizeOptions>(keywords, "quantize");
   options.seed = seed;
   Watch watch(progress, py::none());
-  const Samples given = samples_from(samples, graph, in_memory(samples, graph) ? 0 : std::max(kRead, options.samples));
+  const Samples given = learned_from(samples, graph, options.samples);
   const QuantizeResult result = watch.run(
       [&] { return scan ? scan_quantization(graph, given, options, watch) : quantize(graph, given, options, watch); });
   py::list layers;
@@ -169,16 +175,14 @@ py::dict sparsify_model(const Graph& graph, const py::object& samples, bool trai
   options.trained = trained;
   Run{runs, seed}.apply(options.training);
   Watch watch(progress, py::none());
-  const Samples given = samples_from(samples, graph);
+  const Samples given = options.trains() ? samples_from(samples, graph) : learned_from(samples, graph, options.samples);
   const SparsifyResult result = watch.run([&] { return sparsify(graph, given, options, watch); });
   py::list layers;
   if (!result.rounds.empty())
     for (const auto& layer : result.rounds.back().sparsity.layers)
       layers.append(py::dict("name"_a = layer.name, "total"_a = layer.total, "kept"_a = layer.kept));
-  std::vector<std::string> notes;
-  for (const auto& note : result.notes) notes.push_back(as_keywords(note));
   return py::dict("graph"_a = result.graph, "masks"_a = to_arrays(result.masks), "sparsity"_a = result.removed,
-                  "layers"_a = layers, "notes"_a = notes);
+                  "layers"_a = layers, "notes"_a = all_as_keywords(result.notes));
 }
 
 }  // namespace

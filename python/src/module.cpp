@@ -26,12 +26,19 @@ py::list options_of() {
 // What a function of the module takes as keywords, as the library describes it.
 py::list options_of_function(const std::string& name) {
   static const std::map<std::string, py::list (*)()> functions = {
-      {"load", options_of<ModelOptions>},        {"build", options_of<ModelOptions>},
-      {"evaluate", options_of<EvaluateOptions>}, {"explain", options_of<AttributionOptions>},
-      {"verify", options_of<VerifyOptions>},     {"prune", options_of<PruneOptions>},
-      {"compress", options_of<CompressOptions>}, {"fuse", options_of<FuseOptions>},
-      {"train", options_of<TrainingOptions>},    {"distill", options_of<DistillOptions>},
-      {"sparsify", options_of<SparsifyOptions>}, {"quantize", options_of<QuantizeOptions>},
+      {"load", options_of<ModelOptions>},
+      {"build", options_of<ModelOptions>},
+      {"evaluate", options_of<EvaluateOptions>},
+      {"explain", options_of<AttributionOptions>},
+      {"verify", options_of<VerifyOptions>},
+      {"prune", options_of<PruneOptions>},
+      {"compress", options_of<CompressOptions>},
+      {"fuse", options_of<FuseOptions>},
+      {"train", options_of<TrainingOptions>},
+      {"distill", options_of<DistillOptions>},
+      {"sparsify", options_of<SparsifyOptions>},
+      {"quantize", options_of<QuantizeOptions>},
+      {"scan_quantization", options_of<QuantizeOptions>},
   };
   const auto found = functions.find(name);
   return found == functions.end() ? py::list() : found->second();

@@ -7,6 +7,7 @@
 #include "attribute/nets.h"
 #include "pare/attribute/lrp.h"
 #include "pare/attribute/rap.h"
+#include "pare/explain.h"
 
 namespace pare {
 

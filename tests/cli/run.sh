@@ -506,6 +506,8 @@ check "sparsify: attribution drift is printed" "$(head -c 600 stdout)" grep -q '
 exits "sparsify --match without a dense network" 2 sparsify "${student[@]}" "${learn[@]}" --method cs --match ewa -o none.onnx
 exits "sparsify --match without fine-tuning" 2 sparsify vgg9.onnx "${learn[@]}" --method magnitude --sparsity 0.5 --match ewa -o none.onnx
 check "sparsify --match without fine-tuning: names it" "$(head -c 300 stderr)" grep -q -e '--finetune' stderr
+exits "sparsify --match in one shot without fine-tuning" 2 sparsify vgg9.onnx --data scenes:scenes --method wanda --sparsity 0.5 --match ewa -o none.onnx
+check "sparsify --match in one shot: names it" "$(head -c 300 stderr)" grep -q -e '--finetune.*wanda trains nothing' stderr
 mkdir untested
 cp scenes/train-* untested
 exits "attribution drift without test images" 1 distill --teacher vgg9.onnx "${student[@]}" "${learn[@]/scenes:scenes/scenes:untested}" --attribution-drift 3 -o untested.onnx
@@ -689,7 +691,7 @@ exits "run without -o: as JSON" 0 run two_classes.onnx --input shot.PNG --json
 check "run without -o: as JSON: a score for each of two classes" "$(head -c 300 stdout)" node -e '
   process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).outputs[0].top.length === 2 ? 0 : 1)'
 exits "run: --mean of an array" 2 run "$models/mlp.onnx" --input seed_a/*.npy --mean 0.5
-check "run: --mean of an array: is named" "$(cat stderr)" grep -q -e '^pare: --mean: has a meaning only with --input' stderr
+check "run: --mean of an array: is named" "$(cat stderr)" grep -q -e '^pare: --mean: applies only with --input' stderr
 exits "train on pictures" 0 train --model two_classes.onnx --data folder:pics --preprocess stretch --epochs 1 --batch 2 --runs pics_runs -o of_pics.onnx
 check "train on pictures: says how in the file" "it does not" bash -c '"$1" inspect of_pics.onnx --json | grep -q "\"pare.preprocess\": \"stretch\""' - "$pare"
 check "train on pictures: no path in the file" "there is one" bash -c '! "$1" inspect of_pics.onnx --json | grep "pare.recipe" | grep -q "$2"' - "$pare" "$scratch"
@@ -732,7 +734,7 @@ refuses() {  # OPTION ARGUMENTS…
   local option=$1
   shift
   exits "ignored: $*" 2 "$@"
-  check "ignored: $*: $option is named" "$(cat stderr)" grep -q -e "^pare: $option: has a meaning only" stderr
+  check "ignored: $*: $option is named" "$(cat stderr)" grep -q -e "^pare: $option: applies only" stderr
 }
 refuses --ridge prune scores5.onnx --channels 0.5 --ridge 1 -o x.onnx
 refuses --terms prune scores5.onnx --channels 0.5 --terms 2 -o x.onnx
@@ -779,7 +781,7 @@ for file in m.tflite m.keras m.h5; do
 done
 for file in /etc/passwd pics/a/1.png; do
   exits "$file is no model" 1 inspect $file
-  check "$file is no model: says what is" "$(cat stderr)" grep -q 'is no model: expected an ONNX file.*--arch' stderr
+  check "$file is no model: says what is" "$(cat stderr)" grep -q 'is not a model: expected an ONNX file.*--arch' stderr
 done
 cp pics/a/1.png upper.JPEG.PNG
 exits "a picture in capital letters" 0 run scores5.onnx --input upper.JPEG.PNG --json

@@ -155,13 +155,13 @@ TEST(OptionScopes, RefuseWhatHasNoMeaning) {
     return std::string();
   };
   EXPECT_EQ(message({}), "");
-  EXPECT_EQ(message({.terms = 4}), "`terms`: has a meaning only with `method` slow, other");
+  EXPECT_EQ(message({.terms = 4}), "`terms`: applies only with `method` slow, other");
   EXPECT_EQ(message({.method = "slow", .terms = 4}), "");
-  EXPECT_EQ(message({.share = 1}), "`share`: has a meaning only with `files` other than *.onnx or with `method` other");
+  EXPECT_EQ(message({.share = 1}), "`share`: applies only with `files` other than *.onnx or with `method` other");
   EXPECT_EQ(message({.files = {"a.onnx"}, .share = 1}).substr(0, 8), "`share`:");
   EXPECT_EQ(message({.files = {"a.onnx", "b.pth"}, .share = 1}), "") << "one of several is enough";
   EXPECT_EQ(message({.method = "other", .share = 1}), "") << "one of several conditions is enough";
-  EXPECT_EQ(message({.method = "slow", .files = {"a"}, .deep = 1}), "`deep`: has a meaning only without `files`");
+  EXPECT_EQ(message({.method = "slow", .files = {"a"}, .deep = 1}), "`deep`: applies only without `files`");
   EXPECT_EQ(message({.method = "slow", .deep = 1}), "") << "all scopes hold";
 }
 

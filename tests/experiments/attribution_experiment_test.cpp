@@ -7,12 +7,12 @@
 #include <cmath>
 
 #include "datasets/bytes.h"
+#include "pare/data/data_options.h"
 #include "pare/data/image.h"
 #include "pare/data/places.h"
 #include "pare/data/scenes.h"
 #include "pare/error.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 namespace pare {
 namespace {

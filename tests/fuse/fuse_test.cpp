@@ -81,11 +81,6 @@ TEST_P(EveryArchitecture, FindsAPermutedCopyOfItself) {
   }
 }
 
-std::vector<std::string> architecture_names() {
-  std::vector<std::string> names;
-  for (const ArchInfo& info : architectures()) names.push_back(info.name);
-  return names;
-}
 INSTANTIATE_TEST_SUITE_P(Zoo, EveryArchitecture, testing::ValuesIn(architecture_names()), [](const auto& info) {
   std::string name = info.param;
   for (char& c : name)

@@ -170,7 +170,7 @@ TEST(Checkpoint, KeepsViewsWithinTheirStorage) {
   refused("from 0 on", "K\0"s, "K\1\x85", "J\xff\xff\xff\xff\x85");
   refused("strides", "K\0"s, "K\1\x85", "K\1K\1\x86");
   refused("2^63", "K\0"s, huge + huge + "\x86", "K\0K\0\x86"s);
-  refused("more than the file can mean", "K\0"s, large + "\x85", "K\0\x85"s);
+  refused("more than the file can hold", "K\0"s, large + "\x85", "K\0\x85"s);
   refused("a tuple", "K\0"s, "N", "N");
 }
 

@@ -123,6 +123,33 @@ TEST(Traits, TheAxesOfAWeightAreThoseThatTheOperatorSumsAlong) {
   check(turned, 1, 2);
 }
 
+TEST(Traits, ATargetShapeIsTheShapeOfTheOutput) {
+  const at::Tensor x = at::randn({1, 3}, at::kDouble);
+  int64_t seen = 0;
+  for (const OpDef* op : all_ops()) {
+    if (op->traits.target_shape == 0) continue;
+    ++seen;
+    const Node node{.name = "n", .op = std::string(op->type), .inputs = {"x", "shape"}, .outputs = {"y"}};
+    std::vector<at::Tensor> inputs(2, x);
+    inputs.at(op->traits.target_shape) = at::tensor({1, 1, 3}, at::kLong);
+    EXPECT_EQ(evaluate(*op, {.node = node, .inputs = inputs}).at(0).sizes(), at::IntArrayRef({1, 1, 3})) << op->type;
+  }
+  EXPECT_EQ(seen, 2);
+}
+
+// ONNX's names of operators that quantise or compute with what is quantised.
+TEST(Traits, QuantizedOperatorsSaySo) {
+  int64_t seen = 0;
+  for (const OpDef* op : all_ops()) {
+    const bool named = op->type.find("Quantize") != std::string_view::npos ||
+                       op->type.find("quantize") != std::string_view::npos || op->type.starts_with("QLinear") ||
+                       op->type.ends_with("Integer");
+    EXPECT_EQ(op->traits.quantized, named) << op->type;
+    seen += named ? 1 : 0;
+  }
+  EXPECT_EQ(seen, 7);
+}
+
 TEST(Traits, AnUnknownOperatorHasNone) {
   EXPECT_EQ(kind_of({.op = "Relu", .domain = "com.example"}), OpKind::other);
   EXPECT_FALSE(linear_layer({.op = "Einsum", .inputs = {"x", "W"}}, 1, 2));

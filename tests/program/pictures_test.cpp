@@ -4,11 +4,11 @@
 
 #include "command.h"
 #include "datasets/bytes.h"
+#include "pare/data/data_options.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
 #include "pare/io/npy.h"
 #include "pare/io/onnx/write.h"
-#include "pare/workflow/data_options.h"
 #include "pare/workflow/explain.h"
 
 namespace pare::cli {

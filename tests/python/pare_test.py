@@ -1,5 +1,7 @@
 """The Python module, from outside. PYTHONPATH names the directory that holds it (tests/python/run.sh)."""
 
+import inspect
+import itertools
 import os
 import pathlib
 import pickle
@@ -76,6 +78,20 @@ class Graphs(unittest.TestCase):
         self.assertTrue(pare.verify(net(), pare.Graph.from_onnx(proto)))
 
 
+    def test_results_of_ones_own_go_on_by_dlpack(self):
+        graph = net()
+        images, _ = task(4)
+        scores = pare.run(graph, images)[0]
+        again = np.from_dlpack(scores)
+        self.assertEqual(again.__array_interface__["data"][0], scores.__array_interface__["data"][0])
+        scores[0] = 7  # nobody else's
+        self.assertFalse((pare.run(graph, images)[0][0] == 7).any())
+        # What is somebody else's memory stays read-only: an input that is passed through, a constant.
+        weight = graph.tensors["ip1.weight"]
+        with self.assertRaises((BufferError, TypeError, RuntimeError)):
+            weight.__dlpack__()
+
+
 class Samples(unittest.TestCase):
     def test_all_forms_measure_the_same(self):
         images, labels = task(101)
@@ -122,6 +138,44 @@ class Samples(unittest.TestCase):
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         self.assertEqual(found.samples, 50_000)
         self.assertLess(grown, 150_000)  # kB
+
+    def test_explains_a_stream_as_arrays(self):
+        graph = pare.build("lenet-5", classes=2, image=[1, 28, 28])
+        images, _ = task(7, image=(1, 28, 28))
+        whole = pare.explain(graph, images, batch=3)
+        for stream in (iter(images), (images[i : i + 2] for i in range(0, 7, 2))):
+            streamed = pare.explain(graph, stream, batch=3)
+            np.testing.assert_allclose(streamed.maps, whole.maps, atol=1e-6)
+            np.testing.assert_array_equal(streamed.classes, whole.classes)
+        each = [0, 1, 0, 1, 1, 0, 0]
+        np.testing.assert_array_equal(pare.explain(graph, iter(images), each, batch=3).classes, each)
+        for wrong in (each[:-1], [*each, 1]):
+            with self.subTest(wrong), self.assertRaises(pare.errors.UsageError):
+                pare.explain(graph, iter(images), wrong, batch=3)
+        with self.assertRaises(pare.errors.UsageError):
+            pare.explain(graph, iter(()))
+
+    def test_learns_from_as_much_of_a_stream_as_it_needs(self):
+        """Of streams that never end."""
+        images, labels = task(100)
+        graph = pare.train(net(), (images, labels), epochs=2, batch=16).graph
+        read = 0
+
+        def endless():
+            nonlocal read
+            for i in itertools.count():
+                read += 1
+                yield images[i % 100]
+
+        pare.prune(graph, endless(), channels=0.5, round_to=1)
+        self.assertLessEqual(read, 1024)
+        read = 0
+        sparse = pare.sparsify(graph, endless(), method="wanda", sparsity=0.5)
+        self.assertAlmostEqual(sparse.sparsity, 0.5, places=1)
+        self.assertLessEqual(read, 1024)
+        read = 0
+        pare.prune(graph, endless(), channels=0.5, round_to=1, samples_used=1500)
+        self.assertEqual(read, 1500)
 
     def test_refuses_what_are_no_samples(self):
         graph = net()
@@ -172,6 +226,7 @@ class Methods(unittest.TestCase):
         pruned = pare.prune(graph, (images, labels), channels=0.5, round_to=1)
         self.assertEqual([group.kept for group in pruned.groups][:2], [15, 5])
         self.assertLess(pruned.after.macs, pruned.before.macs)
+        self.assertEqual((pruned.criterion, pruned.scope, pruned.compensate), ("obs", "uniform", "calibrated"))
         self.assertEqual(pruned.after.metrics["top1"], pare.evaluate(pruned.graph, (images, labels))["top1"])
         self.assertGreater(pruned.after.metrics["top1"], 0.9)
         streamed = pare.prune(graph, zip(images, labels), channels=0.5, round_to=1)
@@ -273,26 +328,42 @@ class Threads(unittest.TestCase):
             other.join()
         self.assertGreater(len(ticks), 5)
 
-    def test_ctrl_c_ends_a_training(self):
-        code = ("import sys; sys.path.insert(0, {!r}); from pare_test import *\n"
-                "print('ready', flush=True)\n"
-                "try: pare.train(net(), task(2000), epochs=100000)\n"
-                "except KeyboardInterrupt: print('stopped')").format(str(pathlib.Path(__file__).parent))
-        with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-            self.assertEqual(process.stdout.readline(), "ready\n")
-            threading.Event().wait(1)
-            process.send_signal(signal.SIGINT)
-            try:
-                self.assertEqual(process.communicate(timeout=30)[0], "stopped\n")
-            except subprocess.TimeoutExpired:
-                process.kill()
-                self.fail("the training went on")
+    def test_ctrl_c_ends_whatever_runs(self):
+        calls = {
+            "train": "pare.train(net(), task(2000), epochs=100000)",
+            "evaluate": "pare.evaluate(big, (images, np.zeros(len(images), int)))",
+            "prune": "pare.prune(big, images, macs=0.5, samples_used=2000)",
+            "explain": "pare.explain(big, images, batch=8)",
+        }
+        for name, call in calls.items():
+            code = (f"import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r}); from pare_test import *\n"
+                    "big = pare.build('resnet18', image=[3, 64, 64])\n"
+                    "images = np.broadcast_to(np.float32(0.1), (100_000, 3, 64, 64))\n"
+                    "print('ready', flush=True)\n"
+                    f"try: {call}; print('ended')\n"
+                    "except KeyboardInterrupt: print('stopped')")
+            with self.subTest(name), subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+                self.assertEqual(process.stdout.readline(), "ready\n")
+                threading.Event().wait(2)
+                process.send_signal(signal.SIGINT)
+                try:
+                    self.assertEqual(process.communicate(timeout=60)[0], "stopped\n")
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    self.fail(f"{name} went on")
 
 
 class Documents(unittest.TestCase):
     def test_help_lists_the_options(self):
-        for function in (pare.evaluate, pare.fuse, pare.train, pare.distill, pare.sparsify, pare.explain, pare.verify, pare.prune):
-            self.assertIn("Options:", function.__doc__)
+        for name in pare.__all__:
+            function = getattr(pare, name)
+            if name in ("Error", "Graph", "architectures", "diff", "inspect", "report", "run", "set_threads"):
+                continue
+            with self.subTest(name):
+                self.assertIn("Options:", function.__doc__)
+                kinds = {one.kind for one in inspect.signature(function).parameters.values()}
+                self.assertNotIn(inspect.Parameter.VAR_KEYWORD, kinds)
+        self.assertIn("bytes = None: or fraction of the bytes of its weights", pare.prune.__doc__)
         self.assertIn("`lr`", pare.sparsify.__doc__ or "")
 
     def test_the_stub_is_that_of_the_module(self):
@@ -300,6 +371,42 @@ class Documents(unittest.TestCase):
         made = subprocess.run([sys.executable, ROOT / "scripts/python_stubs", build], check=True, capture_output=True,
                               text=True).stdout
         self.assertEqual((ROOT / "python/pare/__init__.pyi").read_text(), made)
+
+    def test_type_checkers_know_the_options(self):
+        try:
+            import mypy  # noqa: F401
+        except ImportError:
+            self.skipTest("mypy is not installed")
+        right = """import numpy as np
+import pare
+graph = pare.load("model.onnx")
+images = np.zeros((4, 1, 8, 8))
+kept: int = pare.prune(graph, images, macs=0.5, compensate="calibrated").groups[0].kept
+loss: float = pare.train(graph, (images, [0, 1, 0, 1]), epochs=3, schedule="cosine").history[0]["loss"]
+pare.distill(graph, graph, images, alpha=0.5, lr=0.1, progress=lambda what, done, all: None)
+pare.sparsify(graph, images, method="obs", sparsity=0.5, pattern="2:4")
+pare.scan_quantization(graph, images, weights="int4")
+"""
+        wrong = """import pare
+graph = pare.load("model.onnx")
+pare.prune(graph, mac=0.5)
+pare.train(graph, None, epoch=3)
+pare.train(graph, None, schedule="sometimes")
+pare.distill(graph, graph, None, lr="much")
+pare.quantize(graph, weights="int5")
+"""
+        with tempfile.TemporaryDirectory() as directory:
+            found = {}
+            for name, text in (("right", right), ("wrong", wrong)):
+                path = pathlib.Path(directory, f"{name}.py")
+                path.write_text(text)
+                run = subprocess.run([sys.executable, "-m", "mypy", "--enable-incomplete-feature=Unpack", path.name],
+                                     cwd=directory, capture_output=True, text=True,
+                                     env={**os.environ, "MYPYPATH": str(pathlib.Path(pare.__file__).parents[1])})
+                found[name] = run.stdout
+        self.assertIn("no issues found", found["right"], found["right"])
+        for line in range(3, 8):
+            self.assertIn(f"wrong.py:{line}: error", found["wrong"])
 
     def test_examples_run(self):
         for page in ("README.md", "docs/python.md"):

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-Record made_record(const json& content) { return {"runs/x/record.json", content}; }
+Record made_record(const json& content) { return record_from("runs/x/record.json", content); }
 
 json pruned_in(const char* directory, double accuracy) {
   return {{"command", "prune"},

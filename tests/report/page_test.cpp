@@ -140,11 +140,11 @@ TEST(Page, UserStringsAreText) {
   content["training"][0]["what"] = evil;
   content["machine"]["cpu"] = evil;
   content["directory"] = evil;
-  EXPECT_EQ(times(html_page({{"r", content}}), "<script"), 1);  // the page's own
+  EXPECT_EQ(times(html_page({record_from("r", content)}), "<script"), 1);  // the page's own
   nlohmann::json bench = nlohmann::json::parse(kBench);
   bench["machine"]["cpu"] = bench["result"]["models"][0]["model"] = bench["result"]["onnxruntime"] = evil;
   bench["result"]["notes"] = nlohmann::json::array({evil});
-  EXPECT_EQ(times(html_page({{"r", bench}}), "<script"), 1);
+  EXPECT_EQ(times(html_page({record_from("r", bench)}), "<script"), 1);
 }
 
 // The policy names the one script by its digest, as a browser computes it of what stands between the tags.
@@ -225,7 +225,7 @@ TEST(Records, AreFoundInDirectories) {
   std::ofstream(runs / "prune-1" / kRecordFile) << kPrune;
   const auto records = read_records({runs.string(), (runs / "bench-1").string(), (runs / ".").string()});
   ASSERT_EQ(records.size(), 2U);
-  EXPECT_EQ(text_at(records[0].content, "command"), "prune");  // it was started first
+  EXPECT_EQ(records[0].command, "prune");  // it was started first
   EXPECT_THROW(read_records({(runs / "none").string()}), Error);
   fs::remove_all(runs);
 }

@@ -16,7 +16,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-std::vector<Record> record_with(const json& content) { return {{"runs/x/record.json", content}}; }
+std::vector<Record> record_with(const json& content) { return {record_from("runs/x/record.json", content)}; }
 
 size_t times_in(const std::string& text, const std::string& part) {
   size_t times = 0;
@@ -126,8 +126,8 @@ TEST(Pictures, AreNotThoseOfTheCurrentDirectory) {
                         {"result", {{"explanations", {{{"image", "i"}, {"file", "map.png"}}}}}}};
   size_t budget = 1'000'000;
   fs::current_path(scratch);
-  const std::string elsewhere = pictures_section({{"run/record.json", explain}}, {}, budget);
-  const std::string beside = pictures_section({{"record.json", explain}}, {}, budget);
+  const std::string elsewhere = pictures_section({record_from("run/record.json", explain)}, {}, budget);
+  const std::string beside = pictures_section({record_from("record.json", explain)}, {}, budget);
   fs::current_path(here);
   fs::remove_all(scratch);
   EXPECT_EQ(elsewhere.find("<img"), std::string::npos);
@@ -146,7 +146,7 @@ TEST(Pictures, GoWithTheRunDirectory) {
                      {"directory", (scratch / "old").string()},
                      {"result", {{"plans", {{{"model", "a"}, {"name", "n"}, {"file", "plans/0.png"}}}}}}};
   size_t budget = 1'000'000;
-  const std::string html = pictures_section({{scratch / "moved/record.json", fuse}}, {}, budget);
+  const std::string html = pictures_section({record_from(scratch / "moved/record.json", fuse)}, {}, budget);
   fs::remove_all(scratch);
   EXPECT_NE(html.find(base64(encode_png(own))), std::string::npos);
   EXPECT_EQ(html.find("not found"), std::string::npos);
@@ -163,7 +163,7 @@ TEST(Pictures, TakeNoMoreThanIsLeftOfThePage) {
   for (int i = 0; i < 4; ++i) explain["result"]["explanations"].push_back({{"image", "i"}, {"file", "map.png"}});
   const auto page_beside = [&](size_t bytes) {
     explain["command_line"] = std::string(bytes, 'x');
-    return html_page({{scratch / "record.json", explain}});
+    return html_page({record_from(scratch / "record.json", explain)});
   };
   const std::string small = page_beside(10);
   EXPECT_EQ(times_in(small, "<img"), 4U);
@@ -201,7 +201,7 @@ TEST(Page, SaysWhatIsLeftOut) {
     json prune = {{"command", "prune"}, {"options", {{"output", output}}}};
     for (int i = 0; i < 203; ++i)
       prune["result"]["groups"].push_back({{"name", "g"}, {"kept", i < 202 ? 1 : kept}, {"total", 9}});
-    return Record{"r", prune};
+    return record_from("r", prune);
   };
   const std::string layers = layers_section({cut("a.onnx", 1), cut("b.onnx", 1), cut("c.onnx", 2)}, {}, 1'000'000);
   EXPECT_EQ(times_in(layers, "<svg"), 2U);
@@ -232,7 +232,7 @@ TEST(Page, OfManyRunsIsBelowTwoMegabytes) {
     for (int g = 0; g < 50; ++g)
       prune["result"]["groups"].push_back(
           {{"name", fmt::format("features.{}.weight", g)}, {"kept", 1 + (r + g) % 400}, {"total", 512}});
-    records.push_back({fmt::format("runs/{}/record.json", r), prune});
+    records.push_back(record_from(fmt::format("runs/{}/record.json", r), prune));
   }
   const std::string page = html_page(records);
   EXPECT_LT(page.size(), 2'000'000U);
@@ -265,14 +265,13 @@ TEST(Tables, TicketsSayOfWhichSearchAndWhichAreChosen) {
 
 TEST(Page, ModelsOfOneFileNameAreToldApart) {
   const auto pruned = [](const char* directory) {
-    return Record{"r",
-                  {{"command", "prune"},
-                   {"directory", directory},
-                   {"options", {{"output", "b.onnx"}}},
-                   {"training", {{{"history", {{{"epoch", 1}, {"loss", 2.0}}}}}}},
-                   {"result",
-                    {{"after", {{"model", "b.onnx"}, {"parameters", 50}}},
-                     {"groups", {{{"name", directory}, {"kept", 1}, {"total", 2}}}}}}}};
+    return record_from("r", {{"command", "prune"},
+                             {"directory", directory},
+                             {"options", {{"output", "b.onnx"}}},
+                             {"training", {{{"history", {{{"epoch", 1}, {"loss", 2.0}}}}}}},
+                             {"result",
+                              {{"after", {{"model", "b.onnx"}, {"parameters", 50}}},
+                               {"groups", {{{"name", directory}, {"kept", 1}, {"total", 2}}}}}}});
   };
   const std::string page = html_page({pruned("/one"), pruned("/two")});
   EXPECT_NE(page.find("<h3>one/b.onnx</h3>"), std::string::npos);

@@ -5,8 +5,8 @@
 
 #include "pare/analysis/cost.h"
 #include "pare/error.h"
-#include "pare/workflow/evaluate.h"
-#include "pare/workflow/model.h"
+#include "pare/metrics/evaluate.h"
+#include "pare/zoo/model.h"
 #include "support/paths.h"
 
 namespace pare {

@@ -5,8 +5,8 @@
 #include "pare/layerwise/variants.h"
 #include "pare/passes/working_form.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/pruner.h"
+#include "pare/zoo/model.h"
 #include "support/paths.h"
 
 namespace pare {

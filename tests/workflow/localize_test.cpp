@@ -9,7 +9,7 @@
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
 #include "pare/error.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/workflow/explain.h"
 #include "pare/zoo/zoo.h"
 

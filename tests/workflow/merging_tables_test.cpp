@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "pare/data/data_options.h"
 #include "pare/error.h"
 #include "pare/train/train.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/prune.h"
+#include "pare/zoo/model.h"
 
 namespace pare {
 namespace {

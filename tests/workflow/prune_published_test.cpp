@@ -4,8 +4,8 @@
 #include <string>
 
 #include "pare/error.h"
-#include "pare/workflow/model.h"
 #include "pare/workflow/prune.h"
+#include "pare/zoo/model.h"
 #include "support/paths.h"
 
 namespace pare {

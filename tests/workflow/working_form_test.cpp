@@ -8,9 +8,9 @@
 
 #include "datasets/bytes.h"
 #include "pare/compensate/compensate.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/run.h"
 #include "pare/workflow/compare.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/fuse.h"
 #include "pare/workflow/prune.h"
 #include "pare/zoo/zoo.h"

@@ -72,7 +72,7 @@ TEST(Match, KnowsTheNamesOfOtherImplementations) {
   const Case cases[] = {
       {"resnet20", {.width = 0.25}, [](auto name) { return replaced(name, "linear.", "fc."); }},
       {"resnet20",
-       {.width = 0.25, .shortcut = "b"},
+       {.width = 0.25, .shortcut = Shortcut::b},
        [](auto name) { return replaced(name, "downsample", "shortcut"); }},
       {"resnet18",
        {.width = 0.1},

@@ -36,7 +36,7 @@ struct Case {
 std::string flags_of(const ArchOptions& o) {
   std::string flags = fmt::format(" --activation {} --width {} --classes {}", o.activation, o.width, o.classes);
   if (!o.input.empty()) flags += fmt::format(" --input {}", fmt::join(o.input, " "));
-  if (!o.shortcut.empty()) flags += " --shortcut " + o.shortcut;
+  if (o.shortcut != Shortcut::automatic) flags += fmt::format(" --shortcut {}", name_of(o.shortcut));
   if (o.bias) flags += fmt::format(" --bias {}", *o.bias);
   return flags;
 }
@@ -49,9 +49,9 @@ std::vector<Case> reference_cases() {
   for (const char* activation : {"tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"})
     cases.push_back({"convnet-bn", {.activation = activation}});
   cases.push_back({"resnet20"});
-  cases.push_back({"resnet20", {.classes = 7, .shortcut = "b"}});
+  cases.push_back({"resnet20", {.classes = 7, .shortcut = Shortcut::b}});
   cases.push_back({"resnet20", {.width = 0.3, .input = {2, 37, 45}}});
-  cases.push_back({"resnet18", {.width = 0.1, .shortcut = "a"}});
+  cases.push_back({"resnet18", {.width = 0.1, .shortcut = Shortcut::a}});
   cases.push_back({"resnet18", {.width = 0.1, .input = {3, 97, 97}}});
   cases.push_back({"mobilenetv1", {.width = 0.25, .input = {3, 97, 97}}});
   cases.push_back({"vgg11", {.width = 0.1, .input = {3, 70, 64}, .bias = false}});

@@ -59,9 +59,9 @@ TEST(Zoo, HasAsManyParametersAsPyTorch) {
 }
 
 TEST(Zoo, CountsOfTheOptions) {
-  EXPECT_EQ(parameter_count(build("resnet20", {.shortcut = "b"})), 272474);
-  EXPECT_EQ(parameter_count(build("resnet56", {.shortcut = "b"})), 855770);
-  EXPECT_EQ(parameter_count(build("resnet18", {.shortcut = "a"})), 11000138);
+  EXPECT_EQ(parameter_count(build("resnet20", {.shortcut = Shortcut::b})), 272474);
+  EXPECT_EQ(parameter_count(build("resnet56", {.shortcut = Shortcut::b})), 855770);
+  EXPECT_EQ(parameter_count(build("resnet18", {.shortcut = Shortcut::a})), 11000138);
   EXPECT_EQ(parameter_count(build("resnet18", {.classes = 1000, .input = {3, 224, 224}})), 11689512);  // torchvision's
   EXPECT_EQ(parameter_count(build("resnet34", {.classes = 1000, .input = {3, 224, 224}})), 21797672);
   EXPECT_EQ(parameter_count(build("mlpnet", {.bias = true})), 415310);
@@ -157,8 +157,6 @@ TEST(Zoo, SaysWhatIsWrong) {
   EXPECT_THAT(usage_error("resnet20", {.width = std::nan("")}), HasSubstr("width"));
   EXPECT_THAT(usage_error("resnet20", {.classes = 0}), HasSubstr("classes"));
   EXPECT_THAT(usage_error("resnet20", {.input = {3, 32}}), HasSubstr("[3, 32]"));
-  EXPECT_THAT(usage_error("resnet20", {.shortcut = "c"}), HasSubstr("shortcut"));
-  EXPECT_THAT(usage_error("resnet18", {.stem = "small"}), HasSubstr("stem"));
   EXPECT_THROW(build("lenet-5", {.input = {1, 8, 8}}), Error);
   EXPECT_THROW(build("vgg16", {.input = {3, 16, 16}}), Error);
 }

@@ -11,6 +11,7 @@
 #include "pare/analysis/expression_state.h"
 #include "pare/analysis/layers.h"
 #include "pare/ops/op.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
@@ -111,7 +112,7 @@ class Propagation : private ExpressionState {
     if (kind == OpKind::sum || kind == OpKind::product || kind == OpKind::choice) return combined(*this, n);
     if (node.op == "PRelu" && graph.is_constant(node.inputs[1])) return combined(*this, n);
     if (node.op == "Neg") return {mapped(ids(node.inputs[0]), [&](ExpressionId x) { return affine(n, x, -1, 0); })};
-    if (node.op == "BatchNormalization") return normalized(n);
+    if (is_batch_norm(node)) return normalized(n);
     if (kind == OpKind::join) return {joined(n)};
     if (moves_data(node)) return moved(n);
     if (const auto law = elementwise_law(graph, node)) return {applied(n, ids(node.inputs[0]), *law, true)};

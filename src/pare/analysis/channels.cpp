@@ -9,6 +9,7 @@
 #include "pare/analysis/layer_norms.h"
 #include "pare/core/memory.h"
 #include "pare/error.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
@@ -103,9 +104,10 @@ class ChannelAnalysis {
     if (!complete) return freeze_inputs(node, fmt::format("the shapes of {} are not known", describe(node)));
     // A target shape that is computed, but of extents alone: its entries are known, and those that count channels are
     // given anew where these are removed (passes/remove_channels).
-    const bool computed_target = (node.op == "Reshape" || node.op == "Expand") && inputs.size() == 2 && !parameter[1] &&
-                                 values[1].defined() && ids[0].defined();
-    if (computed_target) parameter[1] = true;
+    const size_t target = traits_of(node).target_shape;
+    const bool computed_target =
+        target > 0 && target < inputs.size() && !parameter[target] && values[target].defined() && ids[0].defined();
+    if (computed_target) parameter[target] = true;
     LabelContext context(node, index, inputs, outputs, ids, values, {parameter.get(), inputs.size()}, map_.sets,
                          map_.slots);
     if (const auto norm = norms_.find(index); norm != norms_.end() && ids[0].defined())

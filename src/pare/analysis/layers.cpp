@@ -33,7 +33,7 @@ std::optional<size_t> only_reader(const Graph& graph, const Usage& usage, size_t
 
 std::optional<NormParameters> norm_parameters(const Graph& graph, size_t index) {
   const Node& node = graph.nodes[index];
-  if (node.op != "BatchNormalization" || !node.domain.empty() || node.inputs.size() < 5) return {};
+  if (!is_batch_norm(node) || node.inputs.size() < 5) return {};
   if (node.integer("training_mode", 0) != 0) return {};
   for (size_t i = 1; i < 5; ++i)
     if (!graph.is_constant(node.inputs[i])) return {};

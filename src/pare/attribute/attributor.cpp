@@ -28,7 +28,7 @@ void AttributionOptions::describe(OptionVisitor& visitor) {
   visitor.field("lrp", lrp, "rules of the layers", lrp_presets());
   visitor.field("steps", steps, "points on the way from the mean colour");
   visitor.field("samples", samples, "noisy copies");
-  visitor.field("noise", noise, "deviation of the noise, of the image's range");
+  visitor.field("noise", noise, "deviation of the noise, as a part of the image's range");
   visitor.only({"lrp"}, {with("method", {"lrp"})});
   visitor.only({"steps"}, {with("method", {"ig"})});
   visitor.only({"samples", "noise"}, {with("method", {"smoothgrad"})});

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "pare/error.h"
+#include "pare/explain.h"
 
 namespace pare {
 

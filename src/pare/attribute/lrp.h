@@ -43,7 +43,6 @@ struct LrpOptions {
 // epsilon-plus: epsilon for dense layers, z-plus for convolutions. epsilon-alpha2-beta1, epsilon-gamma-box: likewise.
 // Error{usage} for another name.
 LrpOptions lrp_preset(const std::string& name);
-const std::vector<std::string>& lrp_presets();
 
 LinearRule lrp_rule(const LrpOptions& options);
 

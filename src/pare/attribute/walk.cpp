@@ -9,6 +9,7 @@
 
 #include "pare/error.h"
 #include "pare/ops/op.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
@@ -109,7 +110,7 @@ class RelevanceWalk {
     if (kind == OpKind::linear) return layer(node, from, R);
     if (kind == OpKind::average || kind == OpKind::interpolation) return average(node, R);
     if (kind == OpKind::sum) return sum(node, from, R);
-    if (node.op == "BatchNormalization") return normalize(node, from, R);
+    if (is_batch_norm(node)) return normalize(node, from, R);
     refuse(node, "neither linear, an activation, nor data movement");
   }
 
@@ -191,7 +192,7 @@ class RelevanceWalk {
     if (kind == OpKind::sum || kind == OpKind::product) return from.size() == 1 && reads(from[0]);
     if (kind == OpKind::join || kind == OpKind::choice)
       return !from.empty() && std::all_of(from.begin(), from.end(), reads);
-    return (kind == OpKind::same || moves_elements(kind) || node.op == "BatchNormalization") && reads(0);
+    return (kind == OpKind::same || moves_elements(kind) || is_batch_norm(node)) && reads(0);
   }
 
   LinearStep unweighted(const Node& node, LinearKind kind, const at::Tensor& x) const {

@@ -10,6 +10,7 @@
 #include <numbers>
 
 #include "pare/data/parallel.h"
+#include "pare/ops/traits.h"
 #include "pare/run.h"
 
 namespace pare {
@@ -26,7 +27,7 @@ struct Remembered {
 std::vector<Remembered> remembered_statistics(const Graph& graph) {
   std::vector<Remembered> list;
   for (const auto& node : graph.nodes) {
-    if (node.op != "BatchNormalization" || !node.domain.empty() || node.inputs.size() < 5) continue;
+    if (!is_batch_norm(node) || node.inputs.size() < 5) continue;
     if (!graph.is_constant(node.inputs[3]) || !graph.is_constant(node.inputs[4])) continue;
     if (graph.is_constant(node.inputs[0])) continue;
     const at::Tensor variance = graph.tensor(node.inputs[4]) + node.real("epsilon", 1e-5);
@@ -169,7 +170,7 @@ DistilledImages distill_images(const Graph& graph, const ImageDistillOptions& op
   int64_t done = 0;
   const int threads = std::max(1, at::get_num_threads());
   parallel_each(made.size(), threads, [&](size_t b) {
-    at::set_num_threads(1);  // a batch a core: no thread waits for another inside a layer
+    at::set_num_threads(1);  // one batch per core: no thread waits for another inside a layer
     const int64_t begin = static_cast<int64_t>(b) * batch;
     const at::Tensor x = result.inputs[0].narrow(0, begin, std::min(batch, options.count - begin));
     made[b] = distilled(program, run, aim, x, begin, steps, [&] {

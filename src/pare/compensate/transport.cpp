@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "pare/fuse/linear_layers.h"
+#include "pare/ops/traits.h"
 #include "pare/transport/exact.h"
 #include "pare/transport/ground_cost.h"
 
@@ -89,11 +90,11 @@ Graph move_statistics(const Graph& dense, const Graph& pruned, const ChannelMap&
   Graph result = pruned;
   std::map<std::string, size_t> norms;  // of the dense graph, by output
   for (size_t n = 0; n < dense.nodes.size(); ++n)
-    if (dense.nodes[n].op == "BatchNormalization") norms[dense.nodes[n].outputs[0]] = n;
+    if (is_batch_norm(dense.nodes[n])) norms[dense.nodes[n].outputs[0]] = n;
   const Usage usage = usage_of(pruned);
   for (size_t n = 0; n < pruned.nodes.size(); ++n) {
     const auto found = norms.find(pruned.nodes[n].outputs[0]);
-    if (found == norms.end() || pruned.nodes[n].op != "BatchNormalization") continue;
+    if (found == norms.end() || !is_batch_norm(pruned.nodes[n])) continue;
     const std::string& value = pruned.nodes[n].inputs[0];
     if (usage.consumers.at(value).size() != 1) continue;
     const auto before = output_moments(dense, dense.nodes[found->second].inputs[0]);

@@ -70,7 +70,7 @@ std::string ScopeReader::why_unused(const std::string& name, const nlohmann::jso
 void check_scopes(const ScopeReader& asked, const nlohmann::json& usual, const std::vector<std::string>& names) {
   for (const auto& name : names)
     if (const std::string why = asked.why_unused(name, usual); !why.empty())
-      throw Error(ErrorKind::usage, OptionName{name}, "has a meaning {}", why);
+      throw Error(ErrorKind::usage, OptionName{name}, "applies {}", why);
 }
 
 void check_scopes(const std::function<void(OptionVisitor&)>& asked, const std::function<void(OptionVisitor&)>& usual) {

@@ -32,7 +32,7 @@ struct Loader::State {
     check_dataset(dataset);
     if (options.batch < 1) throw Error(ErrorKind::usage, "batch", "{} is not positive", options.batch);
     if (options.parts < 1 || options.part < 0 || options.part >= options.parts)
-      throw Error(ErrorKind::usage, "part", "{} of {} parts is none", options.part, options.parts);
+      throw Error(ErrorKind::usage, "part", "there is no part {} of {}", options.part, options.parts);
     if (options.prefetch < 1) throw Error(ErrorKind::usage, "prefetch", "{} is not positive", options.prefetch);
     if (!holds_bytes()) check_numbers();
     if (options.threads < 0) throw Error(ErrorKind::usage, "threads", "{} is negative", options.threads);

@@ -57,7 +57,7 @@ std::vector<std::string> read_class_map(const fs::path& path) {
     if (!line.empty()) classes.push_back(std::move(line));
     begin = end + 1;
   }
-  if (classes.empty()) throw Error(ErrorKind::format, path.string(), "names no classes; expected one a line");
+  if (classes.empty()) throw Error(ErrorKind::format, path.string(), "names no classes; expected one per line");
   return classes;
 }
 

@@ -49,7 +49,7 @@ struct PictureEntry {
 // Does a file's name say that it is a picture (.png, .jpg, .jpeg, in any case)?
 bool is_picture_name(const std::filesystem::path& path);
 
-// The classes of a text, one a line; empty lines are passed over. Error{format} where there are none.
+// The classes of a text, one per line; empty lines are passed over. Error{format} where there are none.
 std::vector<std::string> read_class_map(const std::filesystem::path& path);
 
 // The place of a class in a map: of the line that is its name, else of the only one whose first word it is. None: no

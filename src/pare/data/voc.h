@@ -36,7 +36,7 @@ std::vector<std::string> decode_voc_objects(std::string_view xml, std::string_vi
 // uint8 [H, W] of classes: 0 = background, class + 1, 255 = void. An RGB image is looked up in VOC's palette.
 at::Tensor decode_voc_mask(const at::Tensor& image, std::string_view where);
 
-// The identifiers of a list, one a line.
+// The identifiers of a list, one per line.
 std::vector<std::string> decode_voc_list(std::string_view text, std::string_view where);
 
 }  // namespace pare

@@ -230,7 +230,7 @@ class Gloo : public ProcessGroup {
       while (!store_->check({"here/" + std::to_string(rank)})) {
         if (std::chrono::steady_clock::now() > end)
           throw Error(ErrorKind::failed, fmt::format("rank {} of {}", place_.rank, place_.size),
-                      "rank {} did not come within {} s", rank, kJoining.count() / 1000);
+                      "rank {} did not join within {} s", rank, kJoining.count() / 1000);
         std::this_thread::sleep_for(milliseconds(20));
       }
   }

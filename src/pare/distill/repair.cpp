@@ -17,6 +17,7 @@
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
+#include "pare/ops/traits.h"
 #include "pare/run.h"
 #include "pare/train/optimizer.h"
 
@@ -34,7 +35,7 @@ std::vector<std::string> meeting_points(const Graph& original, const Graph& cut)
   const Shapes before = analysis_shapes(original), after = analysis_shapes(cut);
   std::vector<std::string> values;
   for (const Node& node : cut.nodes) {
-    if (node.op != "Add" && node.op != "Concat") continue;
+    if (kind_of(node) != OpKind::sum && kind_of(node) != OpKind::join) continue;
     const std::string& value = node.outputs.front();
     const TensorType* a = before.find(value);
     const TensorType* b = after.find(value);

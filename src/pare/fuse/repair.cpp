@@ -11,6 +11,7 @@
 #include "pare/fuse/linear_layers.h"
 #include "pare/fuse/stepwise_run.h"
 #include "pare/layerwise/linear_rows.h"
+#include "pare/ops/traits.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/run.h"
 
@@ -50,7 +51,7 @@ std::vector<size_t> batch_norms(const Graph& graph) {
   std::vector<size_t> nodes;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (node.op == "BatchNormalization" && graph.is_constant(node.inputs[3]) && graph.is_constant(node.inputs[4]))
+    if (is_batch_norm(node) && graph.is_constant(node.inputs[3]) && graph.is_constant(node.inputs[4]))
       nodes.push_back(n);
   }
   return nodes;
@@ -130,7 +131,7 @@ Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::
   StepwiseRun run(result, samples);
   for (size_t n = 0; n < result.nodes.size(); ++n) {
     parents.observer.step("repairing", static_cast<int64_t>(n), static_cast<int64_t>(result.nodes.size()));
-    if (result.nodes[n].op == "BatchNormalization" && normed.contains(result.nodes[n].inputs[0]))
+    if (is_batch_norm(result.nodes[n]) && normed.contains(result.nodes[n].inputs[0]))
       reset_batch_norm(result, n, run, parents.observer.ranks());
     const auto layer = std::find_if(layers.begin(), layers.end(), [&](const LinearLayer& l) { return l.node == n; });
     if (layer == layers.end()) continue;

@@ -168,7 +168,7 @@ at::Tensor TorchTensors::build(std::string_view name, const PickleTensor& tensor
   const TensorDtype& dtype = *find_dtype(wanted.dtype);
   const uint64_t bytes = checked_byte_count(source_, name, tensor.sizes, dtype);
   if (bytes > source_.bytes.size() + kReaderSlack)
-    throw Error(ErrorKind::format, source_.name, "tensor '{}' would take {} bytes, more than the file can mean",
+    throw Error(ErrorKind::format, source_.name, "tensor '{}' would take {} bytes, more than the file can hold",
                 printable(name), bytes);
   const at::Tensor& whole = storage(name, wanted);
   if (bytes == 0) return at::empty(tensor.sizes, whole.options());

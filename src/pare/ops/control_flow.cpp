@@ -27,7 +27,7 @@ struct Rounds {
   Rounds& operator=(const Rounds&) = delete;
   void next() const {
     if (++count > kMostRounds)
-      throw Error(ErrorKind::unsupported, describe(node), "goes round more than {} times", kMostRounds);
+      throw Error(ErrorKind::unsupported, describe(node), "loops more than {} times", kMostRounds);
   }
   const Node& node;
 };

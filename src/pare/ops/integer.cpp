@@ -139,7 +139,7 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFuncti
           .infer = infer,
           .cost = cost,
           .labels = labels,
-          .traits = {.own_types = true}};
+          .traits = {.quantized = true, .own_types = true}};
 }
 
 constexpr OpDef kOps[] = {

@@ -340,7 +340,7 @@ constexpr OpDef move(std::string_view type, size_t max_inputs, EvaluateFunction 
 constexpr OpDef kOps[] = {
     move("Reshape", 2, reshape, infer_reshape, labels_moved<reshape>, 5, rewrite_target_shape)
         .taking("allowzero")
-        .being({.kind = OpKind::reshape}),
+        .being({.kind = OpKind::reshape, .target_shape = 1}),
     move("Flatten", 1, flatten, infer_flatten, labels_moved<flatten>).taking("axis").being({.kind = OpKind::reshape}),
     move("Squeeze", 2, squeeze, infer_squeeze, labels_moved<squeeze>).being({.kind = OpKind::reshape}),
     move("Unsqueeze", 2, unsqueeze, infer_unsqueeze, labels_moved<unsqueeze>).being({.kind = OpKind::reshape}),
@@ -348,7 +348,7 @@ constexpr OpDef kOps[] = {
         .taking("perm")
         .being({.kind = OpKind::permutation}),
     move("Expand", 2, expand, infer_expand, labels_moved<expand>, 8, rewrite_target_shape)
-        .being({.kind = OpKind::repetition}),
+        .being({.kind = OpKind::repetition, .target_shape = 1}),
     move("Tile", 2, tile, infer_tile, labels_moved<tile>, 6).being({.kind = OpKind::repetition}),
     move("Concat", SIZE_MAX, concat, infer_concat, labels_concat, 4).taking("axis").being({.kind = OpKind::join}),
     move("Split", 2, split, infer_split, labels_moved<split>, 2, rewrite_split)

@@ -139,11 +139,11 @@ constexpr OpDef op(std::string_view type, EvaluateFunction evaluate, InferFuncti
 constexpr OpDef kOps[] = {
     op("QuantizeLinear", quantize, infer_quantize, 13, 3)
         .taking("axis block_size output_dtype precision saturate")
-        .being({.own_types = true}),
+        .being({.quantized = true, .own_types = true}),
     op("DequantizeLinear", dequantize, infer_dequantize, 13, 3)
         .taking("axis block_size output_dtype")
-        .being({.own_types = true, .typed_like = 1}),
-    op("DynamicQuantizeLinear", dynamic_quantize, infer_dynamic, 11, 1),
+        .being({.quantized = true, .own_types = true, .typed_like = 1}),
+    op("DynamicQuantizeLinear", dynamic_quantize, infer_dynamic, 11, 1).being({.quantized = true}),
 };
 
 }  // namespace quantization

@@ -191,7 +191,7 @@ Tensors mel_weights(const EvalContext& context) {
   const int64_t rate = one_number(node, context.in(2), "the rate");
   const double low = mel_of_hertz(context.in(3).item<double>()), high = mel_of_hertz(context.in(4).item<double>());
   if (rate < 1 || !std::isfinite(low) || !std::isfinite(high))
-    throw Error(ErrorKind::format, describe(node), "has frequencies that are none");
+    throw Error(ErrorKind::format, describe(node), "has numbers that are no frequencies");
   const auto length = static_cast<double>(one_number(node, context.in(1), "the length"));
   const auto edge = [&](int64_t i) {
     const double mel = low + static_cast<double>(i) * (high - low) / static_cast<double>(b.bands + 2);

@@ -85,13 +85,17 @@ struct OpTraits {
   LinearFunction linear = nullptr;
   bool probabilities = false;  // of scores, in the order of scores
   bool gate = false;           // between 0 and 1: how much of another value passes
+  bool quantized = false;      // makes integers of numbers or numbers of integers, or multiplies integers
   bool own_types = false;      // takes half precision as it is; others are given float in its place
   uint8_t typed_like = 0;      // the first input that has the type of the output
+  uint8_t target_shape = 0;    // the input that says which shape the output has; 0: none does
 };
 
 // Those of the node's operator; of an unknown one, none.
 const OpTraits& traits_of(const Node& node);
 inline OpKind kind_of(const Node& node) { return traits_of(node).kind; }
+// The one operator whose inputs several methods know by their numbers: scale, shift, mean, variance from 1 on.
+inline bool is_batch_norm(const Node& node) { return node.op == "BatchNormalization" && node.domain.empty(); }
 std::optional<LinearLayer> linear_layer(const Node& node, size_t weight, int64_t rank);
 
 }  // namespace pare

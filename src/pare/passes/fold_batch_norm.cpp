@@ -5,6 +5,7 @@
 #include <set>
 
 #include "pare/analysis/layers.h"
+#include "pare/ops/traits.h"
 #include "pare/passes/nodes.h"
 
 namespace pare {
@@ -46,7 +47,7 @@ Graph fold_batch_norm(const Graph& original) {
   std::set<size_t> gone;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& norm = graph.nodes[n];
-    if (norm.op != "BatchNormalization" || !norm.domain.empty() || norm.inputs.empty()) continue;
+    if (!is_batch_norm(norm) || norm.inputs.empty()) continue;
     const auto made = usage.producer.find(norm.inputs[0]);
     if (made == usage.producer.end() || usage.consumers.find(norm.inputs[0])->second.size() != 1 ||
         outputs.contains(norm.inputs[0]))

@@ -105,7 +105,7 @@ class Removal {
     for (size_t i = 0; i < inputs.size(); ++i) fill(node.inputs[i], inputs[i], input_keep[i]);
     for (size_t i = 0; i < outputs.size(); ++i) fill(node.outputs[i], outputs[i], output_keep[i]);
     if (!any) return;
-    if ((node.op == "Reshape" || node.op == "Expand") && !graph_.is_constant(node.inputs[1]))
+    if (const size_t target = op->traits.target_shape; target > 0 && !graph_.is_constant(node.inputs[target]))
       return note_target(node, outputs[0], output_keep[0]);
     RewriteContext context{node, result_, inputs, outputs, input_keep, output_keep};
     op->rewrite(context);

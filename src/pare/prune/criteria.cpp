@@ -6,11 +6,11 @@
 
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "pare/analysis/scores.h"
 #include "pare/calibrate/batches.h"
 #include "pare/error.h"
+#include "pare/ops/traits.h"
 #include "pare/prune/filters.h"
 #include "pare/run.h"
 
@@ -18,29 +18,11 @@ namespace pare {
 
 namespace {
 
-constexpr std::pair<std::string_view, Criterion> kCriteria[] = {
-    {"l1", Criterion::l1}, {"l2", Criterion::l2},         {"gm", Criterion::gm},
-    {"bn", Criterion::bn}, {"taylor", Criterion::taylor}, {"random", Criterion::random},
-};
-
-}  // namespace
-
-Criterion criterion_of(const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const auto& [known, criterion] : kCriteria) {
-    if (name == known) return criterion;
-    names.push_back(known);
-  }
-  throw Error(ErrorKind::usage, OptionName{"criterion"}, "'{}' is none of {}", name, fmt::join(names, ", "));
-}
-
-namespace {
-
 std::set<std::string> running_statistics(const Graph& graph) {
   std::set<std::string> names;
   for (const auto& node : graph.nodes)
-    if (node.op == "BatchNormalization" && node.domain.empty())
-      for (size_t i = 3; i < node.inputs.size(); ++i) names.insert(node.inputs[i]);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (traits_of(node).statistics.contains(i)) names.insert(node.inputs[i]);
   return names;
 }
 
@@ -107,7 +89,7 @@ at::Tensor batch_norm_scales(const Graph& graph, const ChannelMap& map, const Ch
   at::Tensor sum;
   for (const size_t s : group.passes) {
     const Slot& slot = map.slots[s];
-    if (graph.nodes[slot.node].op != "BatchNormalization" || slot.input != 1) continue;
+    if (!is_batch_norm(graph.nodes[slot.node]) || slot.input != 1) continue;
     const at::Tensor scales = rows_by_channel(graph, group, slot).abs().sum(1);
     sum = sum.defined() ? sum + scales : scales;
   }
@@ -128,28 +110,57 @@ at::Tensor taylor(const Graph& graph, const ChannelMap& map, const ChannelGroup&
   return sum.abs();
 }
 
+at::Tensor l1(const CriterionInput& in) { return vectors_of(in.graph, in.map, in.group).abs().sum(1).to(at::kDouble); }
+
+at::Tensor l2(const CriterionInput& in) { return vectors_of(in.graph, in.map, in.group).norm(2, {1}).to(at::kDouble); }
+
+at::Tensor geometric_median(const CriterionInput& in) {
+  return summed_distances(group_filters(in.graph, in.map, in.group).vectors());
+}
+
+at::Tensor batch_norm(const CriterionInput& in) { return batch_norm_scales(in.graph, in.map, in.group); }
+
+at::Tensor taylor_expansion(const CriterionInput& in) {
+  if (in.gradients == nullptr) throw Error(ErrorKind::usage, OptionName{"criterion"}, "taylor needs `data`");
+  return taylor(in.graph, in.map, in.group, *in.gradients);
+}
+
+at::Tensor random_scores(const CriterionInput& in) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(in.seed + static_cast<uint64_t>(in.group.channels[0]));
+  return at::rand({static_cast<int64_t>(in.group.channels.size())}, generator, at::TensorOptions(at::kDouble));
+}
+
 }  // namespace
+
+const std::vector<Criterion>& criteria() {
+  static const std::vector<Criterion> list = {
+      {.name = "obs", .basis = CriterionBasis::elimination},
+      {.name = "l1", .scores = l1},
+      {.name = "l2", .scores = l2},
+      {.name = "gm", .scores = geometric_median},
+      {.name = "bn", .scores = batch_norm},
+      {.name = "taylor", .basis = CriterionBasis::gradients, .scores = taylor_expansion},
+      {.name = "random", .scores = random_scores},
+      {.name = "subset", .basis = CriterionBasis::reader_moments, .comparable = true},
+  };
+  return list;
+}
+
+const Criterion& find_criterion(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const auto& criterion : criteria()) {
+    if (criterion.name == name) return criterion;
+    names.push_back(criterion.name);
+  }
+  throw Error(ErrorKind::usage, OptionName{"criterion"}, "'{}' is none of {}", name, fmt::join(names, ", "));
+}
 
 at::Tensor importance(const Graph& graph, const ChannelMap& map, const ChannelGroup& group,
                       const CriterionOptions& options, std::string& reason) {
-  const auto channels = static_cast<int64_t>(group.channels.size());
-  at::Tensor scores;
-  switch (options.criterion) {
-    case Criterion::l1: scores = vectors_of(graph, map, group).abs().sum(1).to(at::kDouble); break;
-    case Criterion::l2: scores = vectors_of(graph, map, group).norm(2, {1}).to(at::kDouble); break;
-    case Criterion::gm: scores = summed_distances(group_filters(graph, map, group).vectors()); break;
-    case Criterion::bn: scores = batch_norm_scales(graph, map, group); break;
-    case Criterion::taylor:
-      if (options.gradients == nullptr) throw Error(ErrorKind::usage, OptionName{"criterion"}, "taylor needs `data`");
-      scores = taylor(graph, map, group, *options.gradients);
-      break;
-    case Criterion::random: {
-      auto generator =
-          at::make_generator<at::CPUGeneratorImpl>(options.seed + static_cast<uint64_t>(group.channels[0]));
-      scores = at::rand({channels}, generator, at::TensorOptions(at::kDouble));
-      break;
-    }
-  }
+  const Criterion& criterion = find_criterion(options.criterion);
+  if (criterion.scores == nullptr)
+    throw Error(ErrorKind::usage, OptionName{"criterion"}, "{} ranks no group by itself", criterion.name);
+  const at::Tensor scores = criterion.scores({graph, map, group, options.seed, options.gradients});
   if (!scores.defined()) {
     reason = "no batch norm scales its channels";
     return {};

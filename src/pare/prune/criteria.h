@@ -6,6 +6,8 @@
 //   taylor   |Σ w ∂L/∂w| over the parameters of the channel: what the loss would change by, to first order, if it went
 //            (Molchanov et al., CVPR 2019); needs labelled images. Running statistics are not parameters
 //   random   drawn from the seed
+//   subset   the error of what readers see when it goes with all that would go before it     (prune/subset.h)
+//   obs      how late it goes when channels are eliminated one by one on samples      (prune/channel_study.h)
 //
 // A filter is a row of GroupFilters::vectors(): with its bias appended where no batch norm follows. Where several
 // layers make a channel (a residual stream) their filters, folded with their batch norms, count as one.
@@ -15,6 +17,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pare/analysis/channels.h"
@@ -22,19 +25,46 @@
 
 namespace pare {
 
-enum class Criterion { l1, l2, gm, bn, taylor, random };
-
-// Error{usage} for an unknown name.
-Criterion criterion_of(const std::string& name);
-
 // Gradients of the loss, for `taylor`: of every floating-point tensor of the graph but running statistics, by name. The
 // loss is the mean cross-entropy of the scores (analysis/scores.h), over classes too where an image has several labels.
 // Images are run `at_once` at a time; 0: as many as memory allows.
 using Gradients = TensorMap;
 Gradients loss_gradients(const Graph& graph, const at::Tensor& images, const at::Tensor& labels, int64_t at_once = 0);
 
+// What a criterion judges by, and so what has to be found out before it can rank anything.
+enum class CriterionBasis {
+  weights,         // the graph alone
+  gradients,       // of the loss on labelled samples
+  reader_moments,  // of what readers see of the channels on samples
+  elimination,     // of channel after channel on samples; its errors give widths, too
+};
+
+// A group to be ranked, and what there is to rank it by.
+struct CriterionInput {
+  const Graph& graph;
+  const ChannelMap& map;
+  const ChannelGroup& group;
+  uint64_t seed = 0;
+  const Gradients* gradients = nullptr;
+};
+
+struct Criterion {
+  std::string_view name;
+  CriterionBasis basis = CriterionBasis::weights;
+  at::Tensor (*scores)(const CriterionInput&) = nullptr;  // of one group; none where the basis ranks all groups
+  bool comparable = false;                                // scores of different groups are on one scale
+
+  bool needs_samples() const { return basis != CriterionBasis::weights; }
+  bool needs_labels() const { return basis == CriterionBasis::gradients; }
+  bool eliminates() const { return basis == CriterionBasis::elimination; }
+};
+
+const std::vector<Criterion>& criteria();
+// Error{usage} for an unknown name.
+const Criterion& find_criterion(const std::string& name);
+
 struct CriterionOptions {
-  Criterion criterion = Criterion::l1;
+  std::string criterion = "l1";  // one with scores of its own
   uint64_t seed = 0;
   const Gradients* gradients = nullptr;  // taylor
 };

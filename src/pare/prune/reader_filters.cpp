@@ -210,7 +210,7 @@ class Reading {
     return result;
   }
 
-  // x·f(x), as exporters write SiLU, or x behind a gate.
+  // x·f(x), as exporters write SiLU, or x times a gate.
   ReaderFilters multiplied(const Channels& channels) {
     const Expression& first = expressions_[channels.front()];
     for (size_t i = 0; i < 2; ++i) {

@@ -19,7 +19,7 @@ struct ActivationGrid {
 ActivationGrid activation_grid(const ValueRange& range, bool symmetric);
 
 // The graph with a pair of them after every value of the plan, which all its readers read; values keep their names. A
-// value behind a Clip ranges no further than that lets through.
+// value after a Clip ranges no further than the Clip lets through.
 struct QuantizedActivations {
   Graph graph;
   std::map<std::string, ActivationGrid> grids;  // by value

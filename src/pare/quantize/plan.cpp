@@ -10,6 +10,7 @@
 #include "pare/error.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/ops/op.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
@@ -31,12 +32,6 @@ std::optional<size_t> fused_activation(const Graph& graph, const Usage& usage, s
 }
 
 namespace {
-
-bool is_quantization(const Node& node) {
-  return node.domain.empty() &&
-         (node.op == "QuantizeLinear" || node.op == "DequantizeLinear" || node.op == "DynamicQuantizeLinear" ||
-          node.op.starts_with("QLinear") || node.op == "ConvInteger" || node.op == "MatMulInteger");
-}
 
 class Planner {
  public:
@@ -181,7 +176,7 @@ class Planner {
 }  // namespace
 
 void refuse_quantized(const Graph& graph) {
-  const auto quantized = std::count_if(graph.nodes.begin(), graph.nodes.end(), is_quantization);
+  const auto quantized = std::ranges::count_if(graph.nodes, [](const Node& node) { return traits_of(node).quantized; });
   if (quantized > 0)
     throw Error(ErrorKind::usage, graph.name.empty() ? "the model" : graph.name,
                 "is quantised already: {} of its nodes quantise or dequantise", quantized);

@@ -178,17 +178,21 @@ std::string plot_css() {
                                                        "#b91c1c", "#0e7490", "#a16207", "#be185d"};
   constexpr std::array<const char*, kColours> dark = {"#7db7f0", "#fb9b5c", "#6fcf8e", "#c9a0fb",
                                                       "#f58585", "#5fc9d8", "#e0b94f", "#f28ab8"};
-  constexpr const char *on_light = "--paper:#fff;--ink:#1c1c1c;--grid:#ddd",
-                       *on_dark = "--paper:#16181c;--ink:#e6e6e6;--grid:#3a3d42",
-                       *on_paper = "--paper:#fff;--ink:#000;--grid:#ccc";
+  struct Inks {
+    const char *paper, *ink, *grid;
+  };
+  constexpr Inks on_light = {"#fff", "#1c1c1c", "#ddd"};
+  constexpr Inks on_dark = {"#16181c", "#e6e6e6", "#3a3d42"};
+  constexpr Inks on_paper = {"#fff", "#000", "#ccc"};
   const auto colours = [](const char* within, const auto& list) {
     std::string css;
     for (size_t i = 0; i < kColours; ++i) css += fmt::format("{}.s{}{{--c:{}}}", within, i, list[i]);
     return css;
   };
   // As the system has it, and as a page's reader wants it.
-  const auto scheme = [&](const char* within, const char* inks, const auto& list) {
-    return fmt::format("{}.plot{{{}}}{}", within, inks, colours(within, list));
+  const auto scheme = [&](const char* within, const Inks& inks, const auto& list) {
+    return fmt::format("{}.plot{{--paper:{};--ink:{};--grid:{}}}{}", within, inks.paper, inks.ink, inks.grid,
+                       colours(within, list));
   };
   return fmt::format(
       ".plot{{font:12px sans-serif;--paper:#fff;--ink:#1c1c1c;--grid:#ddd}}"

@@ -19,11 +19,11 @@ using nlohmann::json;
 // The part of the data that the accuracies of a record were measured on; empty where it does not say. What trains takes
 // the test images, and where the data is not divided those that it learns from.
 std::string split_of(const Record& record) {
-  std::string said = text_at(member_at(record.content, "result"), "split");
-  if (said == "all" && !list_at(record.content, "training").empty()) return "train";
-  const std::string command = text_at(record.content, "command");
+  std::string said = text_at(record.result, "split");
+  if (said == "all" && !record.training.empty()) return "train";
+  const std::string command = record.command;
   if (!said.empty() || (command != "prune" && command != "fuse")) return said;
-  return text_at(member_at(record.content, "options"), "split");
+  return text_at(record.options, "split");
 }
 
 // How many images the accuracies of a record were measured on; all of a split are more than any number, and those a
@@ -31,14 +31,14 @@ std::string split_of(const Record& record) {
 double samples_of(const Record& record) {
   constexpr double all = std::numeric_limits<double>::infinity();
   if (split_of(record) == "train") return 0;
-  const std::string command = text_at(record.content, "command");
+  const std::string command = record.command;
   // What trains is limited in the images it learns from, not in those it is tested on.
   if (command == "train" || command == "distill" || command == "sparsify") return all;
-  const double limit = number_at(member_at(record.content, "options"), "limit");
+  const double limit = number_at(record.options, "limit");
   if (limit == 0) return all;
   // The samples of other commands are images to learn from.
   const bool counts = command == "eval" || command == "localize";
-  const double counted = counts ? number_at(member_at(record.content, "result"), "samples") : limit;
+  const double counted = counts ? number_at(record.result, "samples") : limit;
   return counted > 0 ? counted : limit > 0 ? limit : all;
 }
 
@@ -76,12 +76,9 @@ class Collector {
 
   void add(const Record& record) {
     record_ = &record;
-    const json& result = member_at(record.content, "result");
-    const std::string command = text_at(record.content, "command");
-    for (const auto& file : list_at(record.content, "files")) {
-      const std::string path = text_at(file, "path");
-      if (!path.empty()) bytes_[key(path)] = number_at(file, "bytes");
-    }
+    const json& result = record.result;
+    const std::string command = record.command;
+    for (const auto& file : record.files) bytes_[key(file.path)] = static_cast<double>(file.bytes);
     if (command == "train") add_trained(result);
     if (command == "convert") add_converted(result);
     if (member_at(result, "after").is_object()) add_made(result);
@@ -110,7 +107,7 @@ class Collector {
 
  private:
   std::string key(const std::string& path) const { return model_key(*record_, path); }
-  std::string option(const char* name) const { return text_at(member_at(record_->content, "options"), name); }
+  std::string option(const char* name) const { return text_at(record_->options, name); }
 
   // Similarities by other maps are other figures.
   static bool has_usual_maps(const json& result) {
@@ -142,23 +139,27 @@ class Collector {
   void note(const std::string& path, const json& entry) {
     if (path.empty()) return;
     ModelSummary& summary = model(path);
+    const auto take_whole = [](const std::optional<int64_t>& found, double& value) {
+      if (found) value = static_cast<double>(*found);
+    };
     const auto take = [&](const char* name, double& value) {
       if (const double found = number_at(entry, name); !std::isnan(found)) value = found;
     };
-    take("parameters", summary.parameters);
-    take("macs", summary.macs);
-    take("bytes", summary.weights);
+    const ModelEntry said = model_entry_from(entry);
+    take_whole(said.parameters, summary.parameters);
+    take_whole(said.macs, summary.macs);
+    take_whole(said.bytes, summary.weights);
     // A model with a fixed batch may have been measured in another one.
     const double batch = number_at(entry, "batch");
-    const bool same_batch = std::isnan(batch) || batch == number_at(member_at(record_->content, "result"), "batch");
+    const bool same_batch = std::isnan(batch) || batch == number_at(record_->result, "batch");
     if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) {
       take("median_seconds", summary.latency);
       if (const double peer = number_at(member_at(entry, "onnxruntime"), "median_seconds"); !std::isnan(peer))
         summary.peer_latency = peer;
     }
-    const json& drift = member_at(member_at(record_->content, "result"), "attribution_drift");
+    const json& drift = member_at(record_->result, "attribution_drift");
     take_similarity(summary, number_at(entry, "attribution_similarity"), number_at(drift, "images"));
-    note_accuracy(summary, member_at(entry, "metrics"));
+    note_accuracy(summary, said.metrics);
     if (const double zero = number_at(entry, "sparsity_all"); zero > 0)
       summary.nonzero = std::round(summary.parameters * (1 - zero));
   }
@@ -183,13 +184,13 @@ class Collector {
     if (at != nullptr && at->from == key(other)) take_similarity(summary, cosine, images);
   }
 
-  void note_accuracy(ModelSummary& summary, const json& metrics) const {
+  void note_accuracy(ModelSummary& summary, const MetricList& metrics) const {
     const double samples = samples_of(*record_);
     const std::string data = option("data");
     const bool other = summary.samples > 0 && !summary.data.empty() && data != summary.data;
     if (samples < summary.samples || other) return;
     for (const char* metric : {"top1", "map"})
-      if (const double value = number_at(metrics, metric); !std::isnan(value)) {
+      if (const double value = metric_of(metrics, metric); !std::isnan(value)) {
         summary.metric = metric;
         summary.accuracy = value;
         summary.samples = samples;
@@ -246,7 +247,7 @@ class Collector {
     ModelSummary& made = note_made(output, after);
     made.from = from.empty() ? "" : key(from);
     made.method = method_of(*record_);
-    const std::string command = text_at(record_->content, "command");
+    const std::string command = record_->command;
     made.made_by = made.method == command ? command : fmt::format("{}, {}", command, made.method);
   }
 
@@ -278,9 +279,9 @@ class Collector {
 }  // namespace
 
 std::string method_of(const Record& record) {
-  const auto& options = member_at(record.content, "options");
+  const auto& options = record.options;
   std::string method = text_at(options, "compensate");
-  if (method == "auto") method = text_at(member_at(member_at(record.content, "result"), "method"), "compensate");
+  if (method == "auto") method = text_at(member_at(record.result, "method"), "compensate");
   if (method == "none") method = "pruned only";
   if (method == "most-sim" && member_at(options, "as-published") == true) method += " as published";
   if (member_at(options, "empty") == true) method = "empty channels";
@@ -290,7 +291,7 @@ std::string method_of(const Record& record) {
     method = match == "none" ? "soft targets" : match;
   else if (!match.empty() && match != "none")
     method += " + " + match;
-  if (method.empty()) method = text_at(record.content, "command");
+  if (method.empty()) method = record.command;
   if (const std::string repair = text_at(options, "repair"); !repair.empty() && repair != "none")
     method += " + " + repair;
   if (number_at(options, "finetune") > 0) method += " + fine-tuning";
@@ -298,15 +299,15 @@ std::string method_of(const Record& record) {
 }
 
 std::string model_key(const Record& record, const std::string& path) {
-  const std::filesystem::path directory = text_at(record.content, "directory");
+  const std::filesystem::path directory = record.directory;
   return (directory / path).lexically_normal().string();
 }
 
 std::string bench_setting(const Record& record) {
-  if (text_at(record.content, "command") != "bench") return "";
-  const json& result = member_at(record.content, "result");
+  if (record.command != "bench") return "";
+  const json& result = record.result;
   const double threads = number_at(result, "threads");
-  const std::string cpu = text_at(member_at(record.content, "machine"), "cpu");
+  const std::string& cpu = record.machine.cpu;
   return fmt::format("a batch of {} on {} {}{}{}", grouped_figure(number_at(result, "batch")), grouped_figure(threads),
                      threads == 1 ? "thread" : "threads", cpu.empty() ? "" : ", ", cpu);
 }

@@ -17,7 +17,7 @@ namespace {
 
 std::string localization_table(const Record& record, const std::vector<ModelSummary>& models) {
   HtmlTable table{.heading = {"model", "AUC", "point accuracy", "cosine"}, .rows = {}, .words = {}};
-  const json& result = member_at(record.content, "result");
+  const json& result = record.result;
   for (const auto& entry : list_at(result, "models")) {
     const std::string path = text_at(entry, "model");
     if (path.empty()) continue;
@@ -54,7 +54,7 @@ LineSeries removal_curve(const json& curve, const json& result, const std::strin
 }
 
 std::string removal_plot(const Record& record, const std::vector<ModelSummary>& models) {
-  const json& result = member_at(record.content, "result");
+  const json& result = record.result;
   const std::string metric = text_at(result, "metric");
   LinePlot plot{.title = fmt::format("Remove and retrain, {}", text_at(result, "method")),
                 .x = "part of the pixels removed",
@@ -80,7 +80,7 @@ std::string attribution_section(const std::vector<Record>& records, const std::v
   std::string tables;
   std::string plots;
   for (const auto& record : records) {
-    const std::string command = text_at(record.content, "command");
+    const std::string command = record.command;
     if (command == "localize") tables += localization_table(record, models);
     if (command == "roar") plots += removal_plot(record, models);
   }

@@ -22,13 +22,13 @@ std::string layers_section(const std::vector<Record>& records, const std::vector
   std::vector<BarChart> charts;
   for (const auto& record : records) {
     BarChart chart;
-    for (const auto& group : list_at(member_at(record.content, "result"), "groups")) {
-      const double total = number_at(group, "total");
-      const double kept = number_at(group, "kept");
-      if (total > 0 && kept >= 0) chart.bars.push_back({text_at(group, "name"), kept, total});
+    for (const auto& entry : list_at(record.result, "groups")) {
+      const PrunedGroup group = pruned_group_from(entry);
+      if (group.total > 0 && group.kept >= 0)
+        chart.bars.push_back({group.name, static_cast<double>(group.kept), static_cast<double>(group.total)});
     }
     if (chart.bars.empty()) continue;
-    chart.title = shown_name(models, record, text_at(member_at(record.content, "options"), "output"));
+    chart.title = shown_name(models, record, text_at(record.options, "output"));
     // Models that were cut alike share a chart.
     const auto same =
         std::find_if(charts.begin(), charts.end(), [&](const BarChart& other) { return other.bars == chart.bars; });
@@ -49,25 +49,26 @@ std::string layers_section(const std::vector<Record>& records, const std::vector
 
 std::string training_section(const std::vector<Record>& records, const std::vector<ModelSummary>& models) {
   struct Curve {
-    const char* key;
+    const char* name;
+    double EpochReport::*figure;
     const char* title;
   };
   std::string html;
-  for (const Curve wanted : {Curve{"loss", "Loss of the training images"},
-                             Curve{"accuracy", "Accuracy of the training images"}, Curve{"validation", "Validation"}}) {
-    LinePlot plot{.title = wanted.title, .x = "epoch", .y = wanted.key, .series = {}};
+  for (const Curve wanted : {Curve{"loss", &EpochReport::loss, "Loss of the training images"},
+                             Curve{"accuracy", &EpochReport::accuracy, "Accuracy of the training images"},
+                             Curve{"validation", &EpochReport::validation, "Validation"}}) {
+    LinePlot plot{.title = wanted.title, .x = "epoch", .y = wanted.name, .series = {}};
     size_t left_out = 0;
     for (const auto& record : records)
-      for (const auto& training : list_at(record.content, "training")) {
-        const std::string output = text_at(member_at(record.content, "options"), "output");
-        std::string name = output.empty() ? text_at(record.content, "command") : shown_name(models, record, output);
-        if (const std::string what = text_at(training, "what"); !what.empty()) name += ": " + what;
+      for (const auto& training : record.training) {
+        const std::string output = text_at(record.options, "output");
+        std::string name = output.empty() ? record.command : shown_name(models, record, output);
+        if (!training.what.empty()) name += ": " + training.what;
         LineSeries series{.name = name, .x = {}, .y = {}};
-        for (const auto& epoch : list_at(training, "history")) {
-          const double value = number_at(epoch, wanted.key);
-          if (std::isnan(value)) continue;
-          series.x.push_back(number_at(epoch, "epoch"));
-          series.y.push_back(value);
+        for (const EpochReport& epoch : training.history) {
+          if (std::isnan(epoch.*wanted.figure)) continue;
+          series.x.push_back(static_cast<double>(epoch.epoch));
+          series.y.push_back(epoch.*wanted.figure);
         }
         if (series.x.empty()) continue;
         if (plot.series.size() < kMostCurves)
@@ -132,9 +133,9 @@ std::string ticket_table(const json& options, const json& result) {
 std::string tables_section(const std::vector<Record>& records) {
   std::string html;
   for (const auto& record : records) {
-    const json& result = member_at(record.content, "result");
+    const json& result = record.result;
     for (const auto& paper : list_at(result, "papers")) html += paper_tables(paper);
-    if (member_at(result, "tickets").is_array()) html += ticket_table(member_at(record.content, "options"), result);
+    if (member_at(result, "tickets").is_array()) html += ticket_table(record.options, result);
   }
   return html;
 }
@@ -142,20 +143,19 @@ std::string tables_section(const std::vector<Record>& records) {
 std::string recipes_section(const std::vector<Record>& records, size_t bytes) {
   std::vector<std::string> parts;
   for (const auto& record : records) {
-    const std::string command = text_at(record.content, "command");
-    const json& options = member_at(record.content, "options");
+    const std::string command = record.command;
+    const json& options = record.options;
     // Relative paths begin there.
-    const std::string directory = text_at(record.content, "directory");
-    const std::string error = text_at(record.content, "error");
-    parts.push_back(fmt::format(
-        "<details><summary>{}: {}{}</summary>\n<p>{}, {:.1f} s, {}</p>\n{}{}<pre>{}</pre>\n"
-        "<pre>{}</pre></details>\n",
-        escape_html(command), escape_html(method_of(record)), error.empty() ? "" : ", failed",
-        escape_html(text_at(record.content, "started")), std::max(0.0, number_at(record.content, "seconds")),
-        escape_html(machine_text(record)), error.empty() ? "" : fmt::format("<p>{}</p>\n", escape_html(error)),
-        directory.empty() ? "" : fmt::format("<p>In {}:</p>\n", escape_html(directory)),
-        escape_html(text_at(record.content, "command_line")),
-        escape_html(options.is_object() ? to_toml(options) : "")));
+    const std::string directory = record.directory;
+    const std::string error = record.error;
+    parts.push_back(
+        fmt::format("<details><summary>{}: {}{}</summary>\n<p>{}, {:.1f} s, {}</p>\n{}{}<pre>{}</pre>\n"
+                    "<pre>{}</pre></details>\n",
+                    escape_html(command), escape_html(method_of(record)), error.empty() ? "" : ", failed",
+                    escape_html(record.started), std::max(0.0, record.seconds), escape_html(machine_text(record)),
+                    error.empty() ? "" : fmt::format("<p>{}</p>\n", escape_html(error)),
+                    directory.empty() ? "" : fmt::format("<p>In {}:</p>\n", escape_html(directory)),
+                    escape_html(record.command_line), escape_html(options.is_object() ? to_toml(options) : "")));
   }
   return latest_within(parts, bytes, "earlier run");
 }

@@ -20,9 +20,9 @@ std::string grouped_figure(double value) {
   return digits;
 }
 
-std::string with_share(const std::string& figure, double value, double of) {
-  if (std::isnan(value) || std::isnan(of) || of <= 0 || value == of) return figure;
-  return fmt::format("{} <span class=\"soft\">({:.0f} %)</span>", figure, 100 * value / of);
+std::string with_share(const std::string& figure, double value, double whole) {
+  if (std::isnan(value) || std::isnan(whole) || whole <= 0 || value == whole) return figure;
+  return fmt::format("{} <span class=\"soft\">({:.0f} %)</span>", figure, 100 * value / whole);
 }
 
 std::string left_out_text(size_t count, const char* what) {
@@ -38,12 +38,6 @@ std::string latest_within(const std::vector<std::string>& parts, size_t bytes, c
                      fmt::join(parts.begin() + static_cast<ptrdiff_t>(first), parts.end(), ""));
 }
 
-const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
-  static const nlohmann::json none = nlohmann::json::array();
-  const nlohmann::json& member = member_at(object, key);
-  return member.is_array() ? member : none;
-}
-
 std::string file_name_of(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   return name.empty() ? path : name;
@@ -56,10 +50,8 @@ std::string shown_name(const std::vector<ModelSummary>& models, const Record& re
 }
 
 std::string machine_text(const Record& record) {
-  const nlohmann::json& machine = member_at(record.content, "machine");
-  return fmt::format("pare {}, libtorch {}, {}, {} threads", text_at(record.content, "version"),
-                     text_at(machine, "libtorch"), text_at(machine, "cpu"),
-                     grouped_figure(number_at(machine, "threads")));
+  return fmt::format("pare {}, libtorch {}, {}, {} threads", record.version, record.machine.libtorch,
+                     record.machine.cpu, grouped_figure(static_cast<double>(record.machine.threads)));
 }
 
 }  // namespace pare

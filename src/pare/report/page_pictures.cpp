@@ -36,7 +36,7 @@ struct Picture {
 Picture embedded_picture(const Record& record, const std::string& path, int64_t largest) {
   // Beside its record, or where the command ran: another project's picture may have the same name here.
   std::vector<fs::path> places = {record.path.parent_path()};
-  if (const std::string ran = text_at(record.content, "directory"); !ran.empty()) places.emplace_back(ran);
+  if (const std::string ran = record.directory; !ran.empty()) places.emplace_back(ran);
   for (const fs::path& base : places) {
     std::error_code ignored;
     if (path.empty() || !fs::is_regular_file(base / path, ignored)) continue;
@@ -94,7 +94,7 @@ std::string pictures_section(const std::vector<Record>& records, const std::vect
     to += html;
   };
   for (const auto& record : records) {
-    const json& result = member_at(record.content, "result");
+    const json& result = record.result;
     const auto name_at = [&](const json& object) { return shown_name(models, record, text_at(object, "model")); };
     size_t shown = 0;
     for (const auto& entry : list_at(result, "explanations")) {

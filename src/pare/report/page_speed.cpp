@@ -30,7 +30,7 @@ std::string bench_table(const Record& record, const std::vector<ModelSummary>& m
   HtmlTable table{.heading = {"model", "by", "median ms", "p10", "p90", "images/s", "speed-up", "MACs fewer"},
                   .rows = {},
                   .words = {1}};
-  for (const auto& entry : list_at(member_at(record.content, "result"), "models")) {
+  for (const auto& entry : list_at(record.result, "models")) {
     const std::string path = text_at(entry, "model");
     if (path.empty()) continue;
     const std::string name = shown_name(models, record, path);
@@ -51,7 +51,7 @@ std::string speed_section(const std::vector<Record>& records, const std::vector<
     const std::string setting = bench_setting(record);
     const std::string table = setting.empty() ? "" : bench_table(record, models);
     if (table.empty()) continue;
-    const json& result = member_at(record.content, "result");
+    const json& result = record.result;
     const std::string peer = text_at(result, "onnxruntime");
     html += fmt::format("<p>Times of {}{}{}; speed-up and MACs: against the first model.</p>\n{}", escape_html(setting),
                         peer.empty() ? "" : "; ONNX Runtime ", escape_html(peer), table);

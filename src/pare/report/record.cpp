@@ -1,6 +1,7 @@
 #include "pare/report/record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "pare/core/file.h"
 #include "pare/error.h"
+#include "pare/train/state.h"
 
 namespace pare {
 
@@ -48,6 +50,143 @@ int64_t nesting_of(std::string_view text) {
 
 }  // namespace
 
+namespace {
+
+nlohmann::json to_json(const RecordedMachine& machine) {
+  return {{"cpu", machine.cpu},
+          {"cores", machine.cores},
+          {"threads", machine.threads},
+          {"kernels", machine.kernels},
+          {"libtorch", machine.libtorch}};
+}
+
+RecordedMachine machine_from(const nlohmann::json& object) {
+  return {.cpu = text_at(object, "cpu"),
+          .cores = whole_at(object, "cores").value_or(0),
+          .threads = whole_at(object, "threads").value_or(0),
+          .kernels = text_at(object, "kernels"),
+          .libtorch = text_at(object, "libtorch")};
+}
+
+nlohmann::json to_json(const RecordedTraining& training) {
+  auto history = nlohmann::json::array();
+  for (const auto& epoch : training.history) history.push_back(pare::to_json(epoch));
+  nlohmann::json object = {
+      {"what", training.what}, {"run", training.run}, {"split", training.split}, {"history", history}};
+  if (!training.chosen_on.empty()) object["chosen_on"] = training.chosen_on;
+  return object;
+}
+
+EpochReport epoch_from(const nlohmann::json& object) {
+  const double penalty = number_at(object, "penalty");
+  return {.epoch = whole_at(object, "epoch").value_or(0),
+          .step = whole_at(object, "step").value_or(0),
+          .loss = number_at(object, "loss"),
+          .penalty = std::isnan(penalty) ? 0 : penalty,
+          .accuracy = number_at(object, "accuracy"),
+          .validation = number_at(object, "validation"),
+          .rate = number_at(object, "rate"),
+          .seconds = number_at(object, "seconds"),
+          .images_per_second = number_at(object, "images_per_second")};
+}
+
+RecordedTraining training_from(const nlohmann::json& object) {
+  RecordedTraining training{.what = text_at(object, "what"),
+                            .run = text_at(object, "run"),
+                            .split = text_at(object, "split"),
+                            .chosen_on = text_at(object, "chosen_on"),
+                            .history = {}};
+  for (const auto& epoch : list_at(object, "history")) training.history.push_back(epoch_from(epoch));
+  return training;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Record& record) {
+  auto files = nlohmann::json::array();
+  for (const auto& file : record.files) files.push_back({{"path", file.path}, {"bytes", file.bytes}});
+  auto training = nlohmann::json::array();
+  for (const auto& one : record.training) training.push_back(to_json(one));
+  nlohmann::json content = {{"command", record.command},     {"command_line", record.command_line},
+                            {"options", record.options},     {"seed", record.seed},
+                            {"started", record.started},     {"seconds", record.seconds},
+                            {"version", record.version},     {"machine", to_json(record.machine)},
+                            {"directory", record.directory}, {"files", files},
+                            {"training", training},          {"result", record.result}};
+  if (!record.error.empty()) content["error"] = record.error;
+  return content;
+}
+
+Record record_from(fs::path path, const nlohmann::json& content) {
+  Record record{.path = std::move(path),
+                .command = text_at(content, "command"),
+                .command_line = text_at(content, "command_line"),
+                .options = member_at(content, "options"),
+                .seed = static_cast<uint64_t>(whole_at(content, "seed").value_or(0)),
+                .started = text_at(content, "started"),
+                .seconds = number_at(content, "seconds"),
+                .version = text_at(content, "version"),
+                .machine = machine_from(member_at(content, "machine")),
+                .directory = text_at(content, "directory"),
+                .files = {},
+                .training = {},
+                .result = member_at(content, "result"),
+                .error = text_at(content, "error")};
+  for (const auto& file : list_at(content, "files"))
+    if (const auto bytes = whole_at(file, "bytes"); bytes && !text_at(file, "path").empty())
+      record.files.push_back({text_at(file, "path"), *bytes});
+  for (const auto& training : list_at(content, "training")) record.training.push_back(training_from(training));
+  return record;
+}
+
+ModelEntry model_entry(std::string model, const ModelCost& cost, MetricList metrics) {
+  return {.model = std::move(model),
+          .parameters = cost.parameters,
+          .macs = cost.macs,
+          .bytes = cost.bytes,
+          .metrics = std::move(metrics)};
+}
+
+nlohmann::json to_json(const ModelEntry& entry) {
+  nlohmann::json object = {{"model", entry.model}};
+  if (entry.parameters) object["parameters"] = *entry.parameters;
+  if (entry.macs) object["macs"] = *entry.macs;
+  if (entry.bytes) object["bytes"] = *entry.bytes;
+  for (const auto& [name, value] : entry.metrics) object["metrics"][name] = value;
+  return object;
+}
+
+ModelEntry model_entry_from(const nlohmann::json& object) {
+  ModelEntry entry{.model = text_at(object, "model"),
+                   .parameters = whole_at(object, "parameters"),
+                   .macs = whole_at(object, "macs"),
+                   .bytes = whole_at(object, "bytes"),
+                   .metrics = {}};
+  if (const auto& metrics = member_at(object, "metrics"); metrics.is_object())
+    for (const auto& [name, value] : metrics.items())
+      if (value.is_number()) entry.metrics.emplace_back(name, value.get<double>());
+  return entry;
+}
+
+nlohmann::json to_json(const PrunedGroup& group) {
+  return {{"name", group.name},
+          {"total", group.total},
+          {"kept", group.kept},
+          {"reason", group.reason},
+          {"compensation", group.compensation},
+          {"loss", group.loss}};
+}
+
+PrunedGroup pruned_group_from(const nlohmann::json& object) {
+  const double loss = number_at(object, "loss");
+  return {.name = text_at(object, "name"),
+          .total = whole_at(object, "total").value_or(0),
+          .kept = whole_at(object, "kept").value_or(-1),
+          .reason = text_at(object, "reason"),
+          .compensation = text_at(object, "compensation"),
+          .loss = std::isnan(loss) ? 0 : loss};
+}
+
 Record parse_record(const fs::path& path, std::string_view text) {
   constexpr int64_t kDeepest = 64;
   if (const int64_t depth = nesting_of(text); depth > kDeepest)
@@ -55,7 +194,7 @@ Record parse_record(const fs::path& path, std::string_view text) {
   auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || text_at(json, "command").empty())
     throw Error(ErrorKind::format, path.string(), "is not a record: expected a JSON object with a command");
-  return {path, std::move(json)};
+  return record_from(path, json);
 }
 
 std::vector<Record> read_records(const std::vector<std::string>& runs,
@@ -76,9 +215,8 @@ std::vector<Record> read_records(const std::vector<std::string>& runs,
       }
     }
   if (records.empty() && last) throw *last;
-  std::stable_sort(records.begin(), records.end(), [](const Record& a, const Record& b) {
-    return text_at(a.content, "started") < text_at(b.content, "started");
-  });
+  std::stable_sort(records.begin(), records.end(),
+                   [](const Record& a, const Record& b) { return a.started < b.started; });
   return records;
 }
 
@@ -87,6 +225,18 @@ const nlohmann::json& member_at(const nlohmann::json& object, const char* key) {
   if (!object.is_object()) return none;
   const auto found = object.find(key);
   return found == object.end() ? none : *found;
+}
+
+const nlohmann::json& list_at(const nlohmann::json& object, const char* key) {
+  static const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json& member = member_at(object, key);
+  return member.is_array() ? member : none;
+}
+
+std::optional<int64_t> whole_at(const nlohmann::json& object, const char* key) {
+  constexpr double most = 1e18;
+  const double number = number_at(object, key);
+  return std::abs(number) <= most ? std::optional(static_cast<int64_t>(number)) : std::nullopt;  // not a NaN
 }
 
 double number_at(const nlohmann::json& object, const char* key) {

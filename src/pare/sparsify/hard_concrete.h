@@ -1,4 +1,4 @@
-// L0 regularisation by hard-concrete gates (Louizos, Welling, Kingma 2018), one gate a weight.
+// L0 regularisation by hard-concrete gates (Louizos, Welling, Kingma 2018), one gate per weight.
 //
 //   u ~ U(ε, 1 − ε),  v = σ((log u − log(1 − u) + log α) / b),  z = min(1, max(0, v (ζ − γ) + γ)),  w_eff = z ∘ w
 //   penalty  λ Σ_i P(z_i ≠ 0) = λ Σ_i σ(log α_i − b log(−γ / ζ))

@@ -3,14 +3,14 @@
 #include <ATen/ATen.h>
 
 #include "pare/error.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 
 std::vector<std::string> batch_norm_scales(const Graph& graph) {
   std::vector<std::string> names;
   for (const auto& node : graph.nodes)
-    if (node.op == "BatchNormalization" && node.domain.empty() && graph.is_constant(node.inputs.at(1)))
-      names.push_back(node.inputs[1]);
+    if (is_batch_norm(node) && graph.is_constant(node.inputs.at(1))) names.push_back(node.inputs[1]);
   if (names.empty()) throw Error(ErrorKind::unsupported, graph.name, "slimming needs batch norms, there are none");
   return names;
 }

@@ -17,7 +17,7 @@ namespace pare {
 void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
   options.heading("training");
   if (with_epochs) options.essential().field("epochs", epochs, "times over the training data");
-  options.essential().field("batch", batch, "images of a step");
+  options.essential().field("batch", batch, "images in a step");
   optimizer.describe(options);
   schedule.describe(options);
   options.essential().field("augment", augment,

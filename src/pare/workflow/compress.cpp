@@ -18,11 +18,11 @@
 #include "pare/prune/allocate_channels.h"
 #include "pare/prune/pruned_cost.h"
 #include "pare/quantize/network.h"
+#include "pare/train/run_store.h"
 #include "pare/workflow/compress_memory.h"
 #include "pare/workflow/held_out.h"
 #include "pare/workflow/latency_table.h"
 #include "pare/workflow/learning_images.h"
-#include "pare/workflow/run_store.h"
 
 namespace pare {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "pare/compress.h"  // IWYU pragma: export
-#include "pare/workflow/data_options.h"
+#include "pare/data/data_options.h"
 #include "pare/workflow/measured.h"
 #include "pare/workflow/prune.h"
 

@@ -6,7 +6,7 @@ namespace pare {
 void CompressOptions::describe(OptionVisitor& options) {
   options.heading("the goal");
   options.essential().field("faster", faster, "so many times as fast");
-  options.essential().field("latency", latency, "or: so many milliseconds at the most");
+  options.essential().field("latency", latency, "or: at most so many milliseconds");
   options.essential().field("macs", macs, "or: this fraction of the multiply-accumulates removed");
   options.essential().field("params", params, "or: of the parameters");
   options.field("bytes", bytes, "or: of the bytes of the weights");
@@ -16,7 +16,7 @@ void CompressOptions::describe(OptionVisitor& options) {
       "alone: the smallest model within it");
   options.heading("speed");
   options.essential().field("runtime", runtime, "whose latency counts (auto: ONNX Runtime where it is installed)");
-  options.field("batch", batch, "images of a timed run");
+  options.field("batch", batch, "images in a timed run");
   options.heading("what may be removed");
   options.field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
   options.essential().field("skip", skip, "GLOB: do not cut these groups");

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "pare/metrics/evaluate.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

@@ -7,12 +7,12 @@
 #include <charconv>
 #include <filesystem>
 
+#include "pare/data/data_options.h"
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/report/heatmap.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

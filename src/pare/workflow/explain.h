@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "pare/data/data_options.h"
 #include "pare/data/dataset.h"
 #include "pare/explain.h"
 #include "pare/graph.h"
-#include "pare/workflow/data_options.h"
 #include "pare/workflow/maps.h"
 
 namespace pare {

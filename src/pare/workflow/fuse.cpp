@@ -9,10 +9,10 @@
 #include "pare/data/image.h"
 #include "pare/data/loader.h"
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "pare/data/data_options.h"
 #include "pare/fuse/fuse.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 namespace pare {
 

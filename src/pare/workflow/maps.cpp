@@ -4,8 +4,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "pare/data/loader.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/metrics/localization.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 

@@ -1,7 +1,7 @@
 #include "pare/workflow/measured.h"
 
 #include "pare/analysis/cost.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 namespace pare {
 

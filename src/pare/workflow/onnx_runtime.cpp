@@ -73,7 +73,7 @@ std::string type_name(const std::string& input, const at::Tensor& value) {
     case at::kByte: return "uint8";
     case at::kBool: return "bool";
     default:
-      throw Error(ErrorKind::failed, "ONNX Runtime", "input {} is {}, a type that it is not given here", input,
+      throw Error(ErrorKind::failed, "ONNX Runtime", "input {} is {}, a type that is not handed over here", input,
                   to_string(TensorType{value.scalar_type(), value.sizes().vec()}));
   }
 }

@@ -7,11 +7,11 @@
 #include <cmath>
 
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/passes/open_batch.h"
 #include "pare/passes/precision.h"
 #include "pare/passes/working_form.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/measure.h"
 #include "pare/workflow/measured.h"
 #include "pare/workflow/pruner.h"
@@ -55,7 +55,7 @@ void check_numbers(const Graph& graph) {
 // The largest part of the budget among a few that stays within the gate; nothing where none does.
 std::string fitting_budget(const Graph& graph, const PruneJob& all, const Dataset& data, double before) {
   const bool given = all.channels || all.params || all.macs || all.bytes;
-  if (!given || all.after_step) return "";
+  if (!given || all.finetuning.epochs > 0) return "";
   PruneJob options = all;
   options.ranks = &alone();  // the others do not come here
   Pruner pruner(options);
@@ -82,13 +82,25 @@ void note_drop(PruneResult& result, const PruneJob& job) {
   const double has = result.after.metrics.front().second;
   if (had - has <= kMuch) return;
   const bool learned = find_compensation(job.compensate).images != ImageSource::none;
-  const bool best =
-      learned && job.criterion == "obs" && (job.scope == PruneScope::allocate || job.channels || !job.widths.empty());
+  const bool best = learned && find_criterion(job.criterion).eliminates() &&
+                    (job.scope == PruneScope::allocate || job.channels || !job.widths.empty());
   result.notes.push_back(fmt::format(
       "{} fell by {:.1f} points: {}", name, 100 * (had - has),
       !learned ? fmt::format("'{}' learned from no images; `compensate` calibrated does", job.compensate)
       : !best  ? "the criterion obs with the scope allocate chooses by what channels do with images"
                : "more goes than the images can make up for; take less, or more images (`samples`), or fine-tune"));
+}
+
+Graph finetuned(const Graph& original, const Graph& pruned, const PruneJob& job) {
+  const Finetuning& own = job.finetuning;
+  TrainingOptions training = own.training;
+  training.train.epochs = own.epochs;
+  training.train.seed = job.seed;
+  DataChoice choice = job.data;
+  choice.split = "train";
+  const Dataset data = choice.load(pruned);
+  if (!own.distillation.any()) return own.trainer(pruned, data, training, {.kind = "prune"}).graph;
+  return distill({original, pruned, own.distillation}, data, training, own.trainer, {.kind = "prune"}).graph;
 }
 
 }  // namespace
@@ -135,8 +147,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
     pruned = options.empty  ? pruner.remove_empty(pruned)
              : options.plan ? pruner.planned(pruned, budget)
                             : pruner.cut(pruned, budget);
-    if (!options.after_step) continue;
-    pruned = options.after_step(pruned, step);
+    if (options.finetuning.epochs > 0) pruned = finetuned(working, pruned, options);
   }
   PruneResult result = std::move(pruner.result());
   result.method_seconds = since(method_start) - result.image_seconds;
@@ -150,7 +161,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   result.criterion = options.criterion;
   result.scope = name_of(options.scope);
   result.compensate = options.compensate;
-  if (!options.after_step && !measure.by_distance()) note_drop(result, options);
+  if (options.finetuning.epochs == 0 && !measure.by_distance()) note_drop(result, options);
   if (options.max_drop && options.ranks->main()) {
     if (result.before.metrics.empty())
       throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs labels to measure by");

@@ -9,21 +9,29 @@
 #include "pare/analysis/cost.h"
 #include "pare/compensate/compensate.h"
 #include "pare/core/options.h"
+#include "pare/data/data_options.h"
 #include "pare/graph.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/prune.h"  // IWYU pragma: export
 #include "pare/prune/budget.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/evaluate.h"
+#include "pare/workflow/distill.h"
 
 namespace pare {
 
-// Pruning with what a command adds: data by name, and functions that it calls.
+// Training after every step of pruning, on the training part of the data.
+struct Finetuning {
+  int64_t epochs = 0;  // 0: there is none
+  TrainingOptions training;
+  DistillationOptions distillation = {.alpha = 0};  // from the network as it was
+  Trainer trainer;
+};
+
+// Pruning with what a command adds: data by name, fine-tuning, and functions that it calls.
 struct PruneJob : PruneOptions {
   DataChoice data;  // measured on before and after, where given; the training part is what methods learn from
   const Samples* given = nullptr;  // instead of data
   ProcessGroup* ranks = &alone();  // they share the samples that methods learn from; only the first measures
-  // Called after every step with the network so far, and gives that which goes on: fine-tuning.
-  std::function<Graph(const Graph& graph, int64_t step)> after_step;
+  Finetuning finetuning;
   std::function<void(const std::string& what, int64_t done, int64_t all)> progress;
   std::function<void(const PruneResult&)> on_missed;  // what there is, before the error of a gate
 

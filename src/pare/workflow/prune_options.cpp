@@ -1,10 +1,49 @@
 #include <algorithm>
 
 #include "pare/error.h"
+#include "pare/prune/criteria.h"
 #include "pare/samples/samples.h"
 #include "pare/workflow/prune.h"
 
 namespace pare {
+
+namespace {
+
+// The names of those in a list of methods for which something holds.
+template <typename Method, typename Holds>
+std::vector<std::string> names_where(const std::vector<Method>& methods, const Holds& holds) {
+  std::vector<std::string> names;
+  for (const auto& method : methods)
+    if (holds(method)) names.emplace_back(method.name);
+  return names;
+}
+
+std::vector<std::string> that_learn() {
+  return names_where(compensations(), [](const Compensation& one) { return one.images != ImageSource::none; });
+}
+
+std::vector<std::string> that_look_at_samples() {
+  return names_where(criteria(), [](const Criterion& one) { return one.needs_samples(); });
+}
+
+// Labels cannot be made.
+std::vector<std::string> that_make_samples() {
+  return names_where(criteria(), [](const Criterion& one) { return one.needs_samples() && !one.needs_labels(); });
+}
+
+std::vector<std::string> and_auto(std::vector<std::string> names) {
+  names.emplace_back("auto");
+  return names;
+}
+
+template <typename Method>
+std::vector<std::string> with_auto(const std::vector<Method>& methods) {
+  auto names = names_where(methods, [](const Method&) { return true; });
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
+}  // namespace
 
 void PruneOptions::describe(OptionVisitor& options) {
   options.heading("what to remove");
@@ -13,8 +52,7 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.essential().field("macs", macs, "or fraction of its multiply-accumulates");
   options.field("bytes", bytes, "or fraction of the bytes of its weights");
   options.field("empty", empty, "remove only channels that hold zeros, and change no output");
-  options.field("criterion", criterion, "which channels go: the least important by this",
-                {"auto", "obs", "l1", "l2", "gm", "bn", "taylor", "random", "subset"});
+  options.field("criterion", criterion, "which channels go: the least important by this", selection_criteria());
   options.field("scope", scope,
                 "the same fraction of each group, the least important of all, or by what each width costs the answer");
   options.essential().field("layers", layers, "GLOB or GLOB=FRACTION: cut only these groups");
@@ -52,17 +90,17 @@ void PruneOptions::describe(OptionVisitor& options) {
   const Condition scoped = with("scope", {"global", "allocate"});
   options.only({"floor"}, {scoped, with("params"), with("macs"), with("bytes")});
   options.only({"floor"}, {scoped, with("criterion", {"auto", "obs"})});
-  options.only({"floor"},
-               {scoped, with("criterion", {"obs"}), with("compensate", {"auto", "synthetic", "calibrated"})});
+  options.only({"floor"}, {scoped, with("criterion", {"obs"}), with("compensate", and_auto(that_learn()))});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"})});
   options.only({"terms"}, {with("compensate", {"nnls"})});
   options.only({"nmf-iterations"}, {with("compensate", {"nmf"})});
   options.only({"unchecked"}, {without("compensate", {"none"})});
-  options.only({"ridge", "minutes"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
+  options.only({"ridge", "minutes"}, {with("compensate", and_auto(that_learn()))});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
-  options.only({"samples", "no-mirror"}, {with("compensate", {"synthetic", "calibrated", "auto"}),
-                                          with("criterion", {"obs", "subset", "taylor"})});
-  options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
+  options.only({"samples", "no-mirror"},
+               {with("compensate", and_auto(that_learn())), with("criterion", that_look_at_samples())});
+  options.only({"images", "distill-steps"},
+               {with("compensate", {"synthetic"}), with("criterion", that_make_samples())});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
@@ -74,19 +112,17 @@ void PruneOptions::describe(OptionVisitor& options) {
 void PruneJob::describe(OptionVisitor& options) {
   PruneOptions::describe(options);
   data.describe(options);
-  const Condition learns = with("compensate", {"synthetic", "calibrated"});
+  const Condition learns = with("compensate", that_learn());
   options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
                            with("compensate", {"synthetic"})});
   options.only({"ridge", "minutes"}, {learns, with("data")});
-  options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
+  options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", that_look_at_samples())});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
 }
 
-std::vector<std::string> compensation_methods() {
-  std::vector<std::string> names = {"auto"};
-  for (const auto& compensation : compensations()) names.emplace_back(compensation.name);
-  return names;
-}
+std::vector<std::string> compensation_methods() { return with_auto(compensations()); }
+
+std::vector<std::string> selection_criteria() { return with_auto(criteria()); }
 
 std::optional<Dataset> PruneJob::measured_on(const Graph& graph) const {
   if (given == nullptr) return data.data.empty() ? std::nullopt : std::optional(data.load(graph, /*unlabelled=*/true));
@@ -123,7 +159,7 @@ BudgetOptions PruneJob::budget() const {
   budget.round_to = round_to == 0 ? 8 : round_to;
   budget.finer = round_to == 0;
   budget.floor = floor;
-  budget.comparable = criterion == "subset";
+  budget.comparable = find_criterion(criterion).comparable;
   budget.inner_only = inner_only;
   return budget;
 }
@@ -148,12 +184,13 @@ PruneJob PruneJob::resolved(const Graph& graph) const {
     own.compensate = has_data() ? "calibrated" : takes_pictures(graph) && !by_weights ? "synthetic" : "most-sim";
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
   if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
+  const bool eliminates = find_criterion(own.criterion).eliminates();
   if (scope == PruneScope::automatic)
-    own.scope = own.criterion == "obs" && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
-  if (own.scope == PruneScope::allocate && own.criterion != "obs")
+    own.scope = eliminates && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
+  if (own.scope == PruneScope::allocate && !eliminates)
     throw Error(ErrorKind::usage, OptionName{"scope"}, "allocate goes with the `criterion` obs, not with {}",
                 own.criterion);
-  if (own.scope == PruneScope::global && own.criterion == "obs")
+  if (own.scope == PruneScope::global && eliminates)
     throw Error(ErrorKind::usage, OptionName{"scope"},
                 "errors of different depths can't be compared: allocate, not global, goes with the `criterion` obs");
   return own;

@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
 
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/passes/working_form.h"
-#include "pare/workflow/evaluate.h"
 #include "pare/workflow/pruner.h"
 
 namespace pare {

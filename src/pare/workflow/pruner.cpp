@@ -75,7 +75,7 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
     note_groups(selection, {});
     return given;
   }
-  const auto cuts = cuts_of(selection, options_.criterion == "obs");
+  const auto cuts = cuts_of(selection, criterion_.eliminates());
   const Samples all = solves ? images_.samples(graph) : Samples{};
   // Repair is judged on samples that nothing was solved on.
   const int64_t held = solves && options_.minutes > 0 ? std::max<int64_t>(1, all.size / 5) : 0;
@@ -110,7 +110,7 @@ Graph Pruner::planned(const Graph& given, const BudgetOptions& budget) {
 }
 
 Selection Pruner::select(const Graph& graph, const ChannelMap& map, const BudgetOptions& budget) {
-  if (options_.criterion != "obs") return select_channels(graph, map, budget, importance(graph, map));
+  if (!criterion_.eliminates()) return select_channels(graph, map, budget, importance(graph, map));
   const bool allocates = budget.scope == Scope::allocate;
   std::vector<Candidate> groups = candidates(graph, map, budget);
   const ChannelStudy study = studied(graph, map, groups, allocates);
@@ -124,7 +124,7 @@ Selection Pruner::select(const Graph& graph, const ChannelMap& map, const Budget
 }
 
 void Pruner::learn(const Graph& given, const BudgetOptions& budget) {
-  if (options_.criterion != "obs") return;
+  if (!criterion_.eliminates()) return;
   const Graph graph = with_offset_places(given);
   const ChannelMap map = analyze_channels(graph);
   learned_groups_ = candidates(graph, map, budget);
@@ -148,7 +148,7 @@ ChannelStudy Pruner::studied(const Graph& graph, const ChannelMap& map, std::vec
 }
 
 Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {
-  if (options_.criterion == "subset") {
+  if (criterion_.basis == CriterionBasis::reader_moments) {
     moments_ = reader_moments(graph, map, inputs_of(images_.mirrored(graph)), *options_.ranks);
     return [this, &map](const ChannelGroup& group, std::string& reason) {
       const auto index = static_cast<size_t>(&group - map.groups.data());
@@ -158,9 +158,10 @@ Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {
       return at::Tensor();
     };
   }
-  CriterionOptions criterion{.criterion = criterion_of(options_.criterion), .seed = options_.seed};
-  if (criterion.criterion == Criterion::taylor) {
-    if (!options_.has_data()) throw Error(ErrorKind::usage, OptionName{"data"}, "the criterion taylor needs data");
+  CriterionOptions criterion{.criterion = options_.criterion, .seed = options_.seed};
+  if (criterion_.basis == CriterionBasis::gradients) {
+    if (!options_.has_data())
+      throw Error(ErrorKind::usage, OptionName{"data"}, "the criterion {} needs data", criterion_.name);
     const Batch& batch = images_.batch(graph);
     gradients_ = loss_gradients(graph, batch.images, batch.labels);
     average_over_ranks(gradients_, static_cast<double>(batch.images.size(0)));

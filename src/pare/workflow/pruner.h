@@ -49,6 +49,7 @@ class Pruner {
   };
 
   const PruneJob& options_;
+  const Criterion& criterion_ = find_criterion(options_.criterion);
   CompensateOptions method_options_;
   const Compensation& method_;
   PruneResult result_;

@@ -55,7 +55,7 @@ void QuantizeJob::describe(OptionVisitor& options) {
 
 void QuantizeJob::check() const {
   if (!(percentile > 50 && percentile <= 100))
-    throw Error(ErrorKind::usage, OptionName{"percentile"}, "expected more than 50, 100 at the most, found {}",
+    throw Error(ErrorKind::usage, OptionName{"percentile"}, "expected more than 50 and at most 100, found {}",
                 percentile);
   if (block != 0 && (block < 16 || (block & (block - 1)) != 0))
     throw Error(ErrorKind::usage, OptionName{"block"}, "expected 0 or a power of two from 16 on, found {}", block);

@@ -3,8 +3,8 @@
 
 #include <functional>
 
+#include "pare/data/data_options.h"
 #include "pare/quantize.h"  // IWYU pragma: export
-#include "pare/workflow/data_options.h"
 #include "pare/workflow/measured.h"
 #include "pare/workflow/prune.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace pare {
 
@@ -14,10 +15,16 @@ struct SparsifierTraits {
   bool masks_in_training = false;  // by weights that move: the options of masks are part of it
   bool whole_channels = false;     // removes them, not weights
   bool one_shot = false;           // from samples of a trained network, without labels and training
+  bool solves = false;             // one_shot: layers are solved again for what goes
+  bool mask_logits = false;        // masks begin with `s-init`
+  bool early_weights = false;      // goes back to weights that only a training from the start has
+  bool trains = true;              // after the dense training, without fine-tuning
   bool mask_at_end = false;        // its mask is that of the last step, which fits no earlier epoch and no average
 };
 
 // Error{usage} when there is none of that name.
 const SparsifierTraits& sparsifier_traits(const std::string& name);
+// The names of those that have it.
+std::vector<std::string> sparsifiers_with(bool SparsifierTraits::*trait);
 
 }  // namespace pare

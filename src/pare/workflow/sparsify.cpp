@@ -150,10 +150,10 @@ class Sparsifier {
       result_.notes.push_back(fmt::format("{} removed {:.2f} % where {:.2f} % was asked for", options_.method,
                                           100 * result_.removed, 100 * *asked));
     if (!asked && result_.removed < kHardlyAny)
-      result_.notes.push_back(
-          fmt::format("{} removed {:.2f} %, hardly any weight: {}", options_.method, 100 * result_.removed,
-                      options_.method == "cs" ? "a lower `s-init` or a larger `mask-rate` removes more"
-                                              : "a larger `lambda` or `mask-rate` removes more"));
+      result_.notes.push_back(fmt::format(
+          "{} removed {:.2f} %, hardly any weight: {}", options_.method, 100 * result_.removed,
+          sparsifier_traits(options_.method).mask_logits ? "a lower `s-init` or a larger `mask-rate` removes more"
+                                                         : "a larger `lambda` or `mask-rate` removes more"));
   }
 
   // Guards a mask that a method found by itself against emptied layers.
@@ -217,7 +217,7 @@ class Sparsifier {
       throw Error(ErrorKind::usage, OptionName{"samples"}, "{} are too few to learn from", some.size);
     const Samples own =
         part_of(some, some.size * ranks.rank() / ranks.size(), some.size * (ranks.rank() + 1) / ranks.size());
-    const bool solve = options_.method == "obs";
+    const bool solve = sparsifier_traits(options_.method).solves;
     OneShotOptions method{.solve = solve, .sparsity = *options_.asked(), .mask = options_.mask};
     method.seed = options_.training.train.seed;
     if (method.mask.distribution == MaskDistribution::automatic) method.mask.distribution = MaskDistribution::erk;
@@ -347,18 +347,20 @@ class Sparsifier {
 // The methods. A new one is a function of Sparsifier and an entry here.
 struct SparsifierList {
   static constexpr SparsifierEntry entries[] = {
-      {{.name = "cs", .finds_count = true, .rounds = true, .mask_at_end = true}, &Sparsifier::continuous},
-      {{.name = "magnitude", .dense_first = true}, &Sparsifier::magnitude},
+      {{.name = "cs", .finds_count = true, .rounds = true, .mask_logits = true, .mask_at_end = true},
+       &Sparsifier::continuous},
+      {{.name = "magnitude", .dense_first = true, .trains = false}, &Sparsifier::magnitude},
       {{.name = "gmp", .masks_in_training = true, .mask_at_end = true}, &Sparsifier::gradual},
       {{.name = "imp", .dense_first = true, .rounds = true, .rounds_say = true}, &Sparsifier::prune_rewound},
       {{.name = "imp-continued", .dense_first = true, .rounds = true, .rounds_say = true},
        &Sparsifier::iterative_continued},
       {{.name = "l0", .finds_count = true, .mask_at_end = true}, &Sparsifier::hard_concrete},
       {{.name = "slimming", .whole_channels = true}, &Sparsifier::slimming},
-      {{.name = "wanda", .one_shot = true}, &Sparsifier::one_shot},
-      {{.name = "obs", .one_shot = true}, &Sparsifier::one_shot},
+      {{.name = "wanda", .one_shot = true, .trains = false}, &Sparsifier::one_shot},
+      {{.name = "obs", .one_shot = true, .solves = true, .trains = false}, &Sparsifier::one_shot},
       {{.name = "lr-rewind", .dense_first = true, .rounds = true}, &Sparsifier::rate_rewinding},
-      {{.name = "weight-rewind", .dense_first = true, .rounds = true}, &Sparsifier::prune_rewound},
+      {{.name = "weight-rewind", .dense_first = true, .rounds = true, .early_weights = true},
+       &Sparsifier::prune_rewound},
   };
 };
 
@@ -371,6 +373,13 @@ const SparsifierEntry& find_sparsifier(const std::string& name) {
 }  // namespace
 
 const SparsifierTraits& sparsifier_traits(const std::string& name) { return find_sparsifier(name).traits; }
+
+std::vector<std::string> sparsifiers_with(bool SparsifierTraits::*trait) {
+  std::vector<std::string> names;
+  for (const auto& entry : SparsifierList::entries)
+    if (entry.traits.*trait) names.emplace_back(entry.traits.name);
+  return names;
+}
 
 std::vector<std::string> sparsifiers() {
   std::vector<std::string> names;

@@ -31,21 +31,23 @@ void SparsifyOptions::describe(OptionVisitor& options) {
   mask.describe(options);
   distill.describe(options);
   training.describe(options);
-  const std::vector<std::string> in_rounds = {"cs", "imp", "imp-continued", "lr-rewind", "weight-rewind"};
-  options.only({"s-init", "beta-final"}, {with("method", {"cs"})});
+  const std::vector<std::string> one_shot = sparsifiers_with(&SparsifierTraits::one_shot);
+  const std::vector<std::string> whole_channels = sparsifiers_with(&SparsifierTraits::whole_channels);
+  options.only({"s-init", "beta-final"}, {with("method", sparsifiers_with(&SparsifierTraits::mask_logits))});
   options.only({"lambda"}, {with("method", {"cs", "l0", "slimming"})});
   options.only({"mask-rate"}, {with("method", {"cs", "l0"})});
   options.only({"gates-by"}, {with("method", {"l0"})});
-  options.only({"rounds"}, {with("method", in_rounds)});
-  options.only({"round-rate"}, {with("method", {"imp", "imp-continued"})});
+  options.only({"rounds"}, {with("method", sparsifiers_with(&SparsifierTraits::rounds))});
+  options.only({"round-rate"}, {with("method", sparsifiers_with(&SparsifierTraits::rounds_say))});
   options.only({"round-rate"}, {without("sparsity")});
   options.only({"rewind"}, {with("method", {"cs", "imp", "lr-rewind", "weight-rewind"})});
   options.only({"finetune-lr"}, {with("finetune")});
   options.only({"gmp-begin", "gmp-end", "gmp-every"}, {with("method", {"gmp"})});
-  options.only({"include", "exclude", "with-last", "distribution", "pattern"}, {without("method", {"slimming"})});
-  options.only({"allow-empty"}, {without("method", {"slimming", "wanda", "obs"})});
-  options.only({"samples", "block"}, {with("method", {"wanda", "obs"})});
-  options.only({"no-mirror"}, {with("method", {"obs"})});
+  options.only({"include", "exclude", "with-last", "distribution", "pattern"}, {without("method", whole_channels)});
+  options.only({"allow-empty"}, {without("method", whole_channels)});
+  options.only({"allow-empty"}, {without("method", one_shot)});
+  options.only({"samples", "block"}, {with("method", one_shot)});
+  options.only({"no-mirror"}, {with("method", sparsifiers_with(&SparsifierTraits::solves))});
   options.only({"block"}, {without("pattern")});
   options.only({"distribution"}, {without("pattern")});
 }
@@ -53,6 +55,8 @@ void SparsifyOptions::describe(OptionVisitor& options) {
 std::optional<double> SparsifyOptions::asked() const {
   return mask.pattern.empty() ? sparsity : parse_pattern(mask.pattern).sparsity();
 }
+
+bool SparsifyOptions::trains() const { return !sparsifier_traits(method).one_shot || finetune > 0; }
 
 bool SparsifyOptions::keeps_last() const { return sparsifier_traits(method).mask_at_end; }
 
@@ -62,9 +66,9 @@ void SparsifyOptions::check(bool trained) const {
   if (distill.any() && !trained && !own.dense_first)
     throw Error(ErrorKind::usage, OptionName{"match"},
                 "{} has no dense network to learn from: start from a trained model", method);
-  if (distill.any() && method == "magnitude" && finetune == 0)
+  if (distill.any() && !own.trains && finetune == 0)
     throw Error(ErrorKind::usage, OptionName{"match"},
-                "needs `finetune` EPOCHS: magnitude trains nothing after the dense network");
+                "needs `finetune` EPOCHS: {} trains nothing after the dense network", method);
   if (sparsity && !(*sparsity >= 0 && *sparsity < 1))
     throw Error(ErrorKind::usage, OptionName{"sparsity"}, "expected a part in [0, 1), found {}", *sparsity);
   if (!asked() && !own.finds_count && !own.rounds_say)
@@ -76,14 +80,14 @@ void SparsifyOptions::check(bool trained) const {
   if (rewind < 0 || rewind > training.train.epochs)
     throw Error(ErrorKind::usage, OptionName{"rewind"}, "epoch {} is not within the {} epochs of training", rewind,
                 training.train.epochs);
-  if (method == "cs") {
+  if (own.mask_logits) {
     if (s_init.size() > 1) throw Error(ErrorKind::usage, OptionName{"s-init"}, "one value; pare tickets takes several");
     if (!s_init.empty() && s_init[0] > 0.5)
       throw Error(ErrorKind::usage, OptionName{"s-init"},
                   "{} keeps every weight; values from 0 down to -0.5 make it sparse", s_init[0]);
   }
-  if (trained && method == "weight-rewind")
-    throw Error(ErrorKind::usage, OptionName{"method"}, "weight-rewind needs the early weights: start from `arch`");
+  if (trained && own.early_weights)
+    throw Error(ErrorKind::usage, OptionName{"method"}, "{} needs the early weights: start from `arch`", method);
   if (own.one_shot && !trained)
     throw Error(ErrorKind::usage, OptionName{"method"}, "{} takes weights from a trained network: name a model",
                 method);

@@ -13,9 +13,9 @@
 #include "pare/core/options.h"
 #include "pare/data/augment.h"
 #include "pare/error.h"
+#include "pare/metrics/evaluate.h"
 #include "pare/samples/samples.h"
 #include "pare/train/tensorboard.h"
-#include "pare/workflow/evaluate.h"
 
 namespace pare {
 
@@ -42,7 +42,8 @@ DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
     throw Error(ErrorKind::usage, OptionName{"validation"}, "expected a part from 0 to 1, found {}", fraction);
   const auto count = static_cast<int64_t>(fraction * static_cast<double>(data.size()));
   if (fraction > 0 && count == 0)
-    throw Error(ErrorKind::usage, OptionName{"validation"}, "{} of {} images is none", fraction, data.size());
+    throw Error(ErrorKind::usage, OptionName{"validation"}, "{} of {} images is not a single one", fraction,
+                data.size());
   if (count == 0) return {data, {}};
   Random random(mix_seed({seed, 3}));
   auto order = random_permutation(data.size(), random);

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "pare/core/options.h"
+#include "pare/train/run_store.h"
 #include "pare/train/train.h"
-#include "pare/workflow/run_store.h"
 
 namespace pare {
 

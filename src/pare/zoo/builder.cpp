@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pare/error.h"
+#include "pare/io.h"
 
 namespace pare {
 namespace {
@@ -39,15 +40,19 @@ const NamedActivation kActivations[] = {
 };
 
 Node activation_node(const std::string& name, const std::string& kind) {
-  std::vector<std::string> known;
-  for (const NamedActivation& activation : kActivations) {
+  for (const NamedActivation& activation : kActivations)
     if (kind == activation.name) return {.name = name, .op = activation.op, .attributes = activation.attributes};
-    known.emplace_back(activation.name);
-  }
-  throw Error(ErrorKind::usage, "activation", "'{}' is unknown, expected one of {}", kind, fmt::join(known, ", "));
+  throw Error(ErrorKind::usage, OptionName{"activation"}, "'{}' is unknown, expected one of {}", kind,
+              fmt::join(activation_names(), ", "));
 }
 
 }  // namespace
+
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  for (const NamedActivation& activation : kActivations) names.emplace_back(activation.name);
+  return names;
+}
 
 GraphBuilder::GraphBuilder(std::string name, std::vector<int64_t> input_shape) {
   graph_.name = std::move(name);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pare/ops/op.h"
+#include "pare/ops/traits.h"
 
 namespace pare {
 namespace {
@@ -18,7 +19,7 @@ class Initializer {
 
   void node(const Node& node) {
     if (kind_of(node) == OpKind::linear) return layer(node);
-    if (node.op != "BatchNormalization") return;
+    if (!is_batch_norm(node)) return;
     fill(node, 1, 1.0);
     fill(node, 2, 0.0);
     fill(node, 3, 0.0);

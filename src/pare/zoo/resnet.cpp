@@ -11,9 +11,7 @@ namespace pare {
 namespace {
 
 bool projects_shortcut(const ArchOptions& o, bool by_default) {
-  if (o.shortcut.empty()) return by_default;
-  if (o.shortcut == "a" || o.shortcut == "b") return o.shortcut == "b";
-  throw Error(ErrorKind::usage, "shortcut", "'{}' is unknown, expected a or b", o.shortcut);
+  return o.shortcut == Shortcut::automatic ? by_default : o.shortcut == Shortcut::b;
 }
 
 class ResidualStages {

@@ -113,10 +113,6 @@ int64_t scaled_width(const ArchOptions& options, int64_t channels) {
   return std::max<int64_t>(1, std::llround(options.width * static_cast<double>(channels)));
 }
 
-bool imagenet_stem(const ArchOptions& options) {
-  if (options.stem.empty()) return options.input[1] > 64;
-  if (options.stem == "cifar" || options.stem == "imagenet") return options.stem == "imagenet";
-  throw Error(ErrorKind::usage, "stem", "'{}' is unknown, expected cifar or imagenet", options.stem);
-}
+bool imagenet_stem(const ArchOptions& options) { return options.input[1] > 64; }
 
 }  // namespace pare

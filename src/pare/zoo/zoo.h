@@ -9,18 +9,16 @@
 #include <vector>
 
 #include "pare/graph.h"
+#include "pare/io.h"
 
 namespace pare {
 
 struct ArchOptions {
-  std::string activation = "relu";  // relu, tanh, softsign, elu, selu, leaky-relu, hardswish
+  std::string activation = "relu";  // of activation_names()
   double width = 1.0;               // hidden widths c become max(1, round(width * c))
   int64_t classes = 10;
-  std::vector<int64_t> input;  // channels, height, width; empty: the architecture's own
-  std::string shortcut;        // residual nets. a: subsample and pad with zeros; b: 1x1 convolution and batch norm;
-                               // empty: the architecture's own (a for resnet20…56, b for resnet18/34)
-  std::string stem;            // resnet18/34, mobilenetv1. cifar: stride 1; imagenet: stride 2 (and max-pool for the
-                               // resnets); empty: imagenet for inputs higher than 64
+  std::vector<int64_t> input;               // channels, height, width; empty: the architecture's own
+  Shortcut shortcut = Shortcut::automatic;  // residual nets; their own: a for resnet20…56, b for resnet18/34
   std::optional<bool> bias;  // of linear layers, and of convolutions that have one; absent: as the architecture has it
                              // (mlpnet: none, others: all)
   double dropout = 0.0;      // before the classifier (vgg, lenet, convnet, mobilenet) or inside the blocks (wrn)

@@ -242,7 +242,7 @@ Graph read_model(google::protobuf::io::ZeroCopyInputStream& stream, const std::s
   } catch (const OutOfMemory& refused) {
     throw Error(ErrorKind::memory, file, to_string(refused));
   } catch (const c10::Error&) {
-    throw Error(ErrorKind::format, file, "holds a tensor that cannot be");
+    throw Error(ErrorKind::format, file, "holds a tensor that cannot exist");
   }
 }
 

@@ -1,4 +1,4 @@
-#include "pare/workflow/model.h"
+#include "pare/zoo/model.h"
 
 #include <ATen/ATen.h>
 
@@ -25,15 +25,12 @@ namespace fs = std::filesystem;
 void ModelOptions::describe(OptionVisitor& options, const OptionScope& weights) {
   options.heading("model");
   options.essential().field("arch", arch, "architecture of a file that holds only weights", architecture_names());
-  options.field("activation", activation, "activation of `arch`",
-                {"relu", "tanh", "softsign", "elu", "selu", "leaky-relu", "hardswish"});
+  options.field("activation", activation, "activation of `arch`", activation_names());
   options.field("width", width, "width multiplier of `arch`");
   options.field("classes", classes, "number of classes of `arch` (0: those of the data it trains on, else 10)");
   options.field("dropout", dropout, "dropout of `arch`, while it trains");
-  options.field("shortcut", shortcut, "shortcut of a residual `arch`: a pads with zeros, b is a 1x1 convolution",
-                {"", "a", "b"});
-  options.field("bias", bias, "biases in linear layers of `arch` (default: as the architecture has them)",
-                {"", "yes", "no"});
+  options.field("shortcut", shortcut, "shortcut of a residual `arch`: a pads with zeros, b is a 1x1 convolution");
+  options.field("bias", bias, "biases in linear layers of `arch` (default: as the architecture has them)");
   options.field("image", image, "channels, height and width of the input of `arch`");
   options.field("input-shape", input_shape,
                 "NAME=1x3x224x224: what to take open extents of an input for; they stay open in what is written");
@@ -93,7 +90,7 @@ Graph zoo_graph(const ModelOptions& options, uint64_t seed) {
                    .shortcut = options.shortcut,
                    .dropout = options.dropout};
   if (options.classes != 0) arch.classes = options.classes;
-  if (!options.bias.empty()) arch.bias = options.bias == "yes";
+  if (options.bias != LinearBias::automatic) arch.bias = options.bias == LinearBias::yes;
   Graph graph = build(options.arch, arch, seed);
   graph.metadata["pare.arch"] = options.arch;
   return graph;
@@ -132,9 +129,10 @@ Graph with_checkpoint(const std::string& path, const ModelOptions& options, uint
   MappedFile::open(path);  // a missing file is told before a missing `arch`
   refuse_foreign(path);
   if (options.arch.empty() && !looks_like_weights(path))
-    throw Error(ErrorKind::format, path,
-                "is no model: expected an ONNX file with a name that ends in .onnx, or weights (safetensors, PyTorch) "
-                "beside `arch`");
+    throw Error(
+        ErrorKind::format, path,
+        "is not a model: expected an ONNX file with a name that ends in .onnx, or weights (safetensors, PyTorch) "
+        "beside `arch`");
   if (options.arch.empty())
     throw Error(ErrorKind::usage, path,
                 "holds weights without a network; name its architecture by `arch` (the help of `arch` lists them)");
@@ -209,6 +207,11 @@ void check_output(const fs::path& path, const SaveOptions& options) {
 
 std::vector<std::string> save(const Graph& graph, const fs::path& path, const SaveOptions& options) {
   check_output(path, options);
+  if (!options.metadata && !graph.metadata.empty()) {
+    Graph bare = graph;
+    bare.metadata.clear();
+    return save(bare, path, options);
+  }
   if (path.extension() == ".safetensors") {
     NamedTensors weights;
     weights.metadata = graph.metadata;

@@ -1,4 +1,4 @@
-#include "pare/workflow/data_options.h"
+#include "pare/data/data_options.h"
 
 #include <ATen/ATen.h>
 
@@ -19,7 +19,7 @@ void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
   options.essential().field("limit", limit, "first images that are taken (0: all; of scenes 12,000 train, 1,000 test)");
   describe_pictures(options);
   options.field("class-map", class_map,
-                "classes in the order of the model's outputs, one a line (default: classes.txt of the directory, the "
+                "classes in the order of the model's outputs, one per line (default: classes.txt of the directory, the "
                 "model's own)");
   options.field("data-seed", data_seed, "another seed, other scenes");
   const auto also = [&](OptionScope scope) {

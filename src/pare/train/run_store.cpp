@@ -1,4 +1,4 @@
-#include "pare/workflow/run_store.h"
+#include "pare/train/run_store.h"
 
 #include <ATen/ATen.h>
 

@@ -1,5 +1,5 @@
 // Evaluation of multi-label data against the metrics of logits computed at once.
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

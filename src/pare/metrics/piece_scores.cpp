@@ -1,4 +1,4 @@
-#include "pare/workflow/piece_scores.h"
+#include "pare/metrics/piece_scores.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-#include "pare/workflow/evaluate.h"
+#include "pare/metrics/evaluate.h"
 
 #include <ATen/ATen.h>
 
@@ -7,11 +7,11 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
+#include "pare/data/data_options.h"
 #include "pare/data/loader.h"
 #include "pare/error.h"
+#include "pare/metrics/piece_scores.h"
 #include "pare/samples/samples.h"
-#include "pare/workflow/data_options.h"
-#include "pare/workflow/piece_scores.h"
 
 namespace pare {
 
@@ -83,7 +83,7 @@ void check_scores(const Graph& graph, int64_t scores, const Dataset& data) {
   if (data.labels_by_name && scores > classes && stored_classes(graph) != data.classes)
     throw Error(ErrorKind::shape, graph.outputs[0].name,
                 "the model gives {} scores for an image, the {} has {} classes: name all classes in the order of "
-                "the scores, one a line, in a file classes.txt beside them or by `class-map`",
+                "the scores, one per line, in a file classes.txt beside them or by `class-map`",
                 scores, data.name, classes);
 }
 
@@ -138,7 +138,7 @@ void check_class_order(const Graph& model, const Dataset& data) {
 }  // namespace
 
 void EvaluateOptions::describe(OptionVisitor& options) {
-  options.field("batch", batch, "images run at once at the most");
+  options.field("batch", batch, "images that run at once, at most");
   options.field("ensemble", ensemble, "also evaluate the average of all models' predictions");
   options.field("threshold", threshold, "multi-label: a class is predicted where its logit is at least this");
 }
