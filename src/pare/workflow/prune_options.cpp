@@ -61,8 +61,9 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"ridge", "minutes"}, {with("compensate", {"synthetic", "calibrated", "auto"})});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
   options.only({"samples", "no-mirror"}, {with("compensate", {"synthetic", "calibrated", "auto"}),
-                                          with("criterion", {"obs", "subset", "taylor"})});
-  options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"})});
+                                          with("criterion", {"obs", "subset", "taylor"}), with("scope", {"allocate"})});
+  options.only({"images", "distill-steps"},
+               {with("compensate", {"synthetic"}), with("criterion", {"obs", "subset"}), with("scope", {"allocate"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
@@ -79,7 +80,8 @@ void PruneJob::describe(OptionVisitor& options) {
                            with("compensate", {"synthetic"})});
   options.only({"threshold", "lambda", "as-published"}, {with("compensate", {"most-sim"}), without("data")});
   options.only({"ridge", "minutes"}, {learns, with("data")});
-  options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", {"obs", "subset", "taylor"})});
+  options.only({"samples", "no-mirror"},
+               {learns, with("data"), with("criterion", {"obs", "subset", "taylor"}), with("scope", {"allocate"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
 }
 
@@ -133,7 +135,7 @@ PruneJob PruneJob::resolved() const {
   PruneJob own = *this;
   if (compensate == "auto") own.compensate = has_data() ? "calibrated" : "most-sim";
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
-  if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
+  if (criterion == "auto") own.criterion = learns || scope == PruneScope::allocate ? "obs" : "l1";
   if (scope == PruneScope::automatic)
     own.scope = own.criterion == "obs" && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
   if (own.scope == PruneScope::allocate && own.criterion != "obs")
