@@ -1,9 +1,11 @@
 #include "pare/core/file.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <ostream>
 
@@ -51,9 +53,24 @@ TEST(WriteFileAtomically, LeavesTheOldFileWhenTheWriterThrows) {
     EXPECT_EQ(entry.path().string().find("pare_atomic.txt.tmp"), std::string::npos) << entry.path();
 }
 
-TEST(WriteFileAtomically, ReportsAFullDisk) {
-  // /dev/full accepts the open and fails the write; the temporary beside it cannot even be made.
-  EXPECT_THROW(write_file_atomically("/dev/full/x", [](std::ostream& out) { out << "x"; }), Error);
+// A process that may write files of 4 kB sees what a full disk shows: the reason is given, and nothing is left.
+TEST(WriteFileAtomically, SaysWhyAFileIsNotWhole) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "pare_full.bin";
+  rlimit whole{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &whole), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{4096, whole.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  std::string said;
+  try {
+    write_file_atomically(path, [](std::ostream& out) { out << std::string(1 << 20, 'x'); });
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  ::setrlimit(RLIMIT_FSIZE, &whole);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(said.find("pare_full.bin: could not be written whole: File too large"), std::string::npos) << said;
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(MakeDirectory, MakesThoseAboveAndNamesWhatIsWrong) {

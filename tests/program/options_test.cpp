@@ -483,14 +483,32 @@ TEST(Options, OfSparsify) {
                                          {"exclude", {"*0*", {}}},
                                          {"distribution", {"uniform", {}}},
                                          {"pattern", {"2:4", {}}},
-                                         {"block", {"2x1", {}}},
-                                         {"samples", {"2", {}}},
                                          {"masks", {"masks.safetensors", {}}},
                                          {"attribution-drift", {"2", {}}}}),
                   .how = how,
                   .choosers = {"method"}};
   subject.how.emplace("round-rate", "without --sparsity");
   subject.how.emplace("allow-empty", "only where a layer would be emptied");
+  for (const char* name : {"block", "samples", "no-mirror"}) subject.how.emplace(name, "of methods that train nothing");
+  OptionTrial(subject).run();
+}
+
+// Methods that take zeros at once refuse what says how to train.
+TEST(Options, OfSparsifyingAtOnce) {
+  Subject subject{
+      .command = "sparsify",
+      .base = joined({in("m.onnx"),
+                      {"-o", "out.onnx", "--method", "obs", "--sparsity", "0.5", "--no-record", "--no-metadata"},
+                      folder()}),
+      .probes = {{"block", {"2x1", {}}},
+                 {"samples", {"2", {}}},
+                 {"no-mirror", {"", {"--samples", "3"}}},
+                 {"include", {"*0*", {}}},
+                 {"exclude", {"*0*", {}}},
+                 {"pattern", {"2:4", {}}}},
+      .how = {},
+      .choosers = {"method"},
+      .tried = {"block", "samples", "no-mirror", "include", "exclude", "pattern"}};
   OptionTrial(subject).run();
 }
 

@@ -284,6 +284,12 @@ TEST(Budget, NothingToRemoveNamesTheOperatorsWithoutARule) {
   TestGraph h(3);
   const Graph plain = h.finish(h.relu(h.input("x", {-1, 4})));
   EXPECT_THAT(refusal(plain, {.ratio = 0.5}), testing::EndsWith("no layer makes channels"));
+  // All layers lie in branches that data decide: no shape of an input would help.
+  TestGraph b(3);
+  const std::string decides = b.input("sr", {});
+  const OpaqueAttribute body{.type = 5, .bytes = ""};  // onnx::AttributeProto::GRAPH
+  const Graph branches = b.finish(b.node("If", {decides}, {{"then_branch", body}, {"else_branch", body}}));
+  EXPECT_THAT(refusal(branches, {.ratio = 0.5}), testing::HasSubstr("outside the subgraphs of node 'If"));
 }
 
 }  // namespace

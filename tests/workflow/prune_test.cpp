@@ -104,6 +104,23 @@ TEST(Prune, EmptyChannelsGoInOneStep) {
   EXPECT_EQ(widths(graph, options, 2).front(), 298);
 }
 
+// Widths can be allocated by obs alone: asked for, they say which criterion `auto` is, whatever the compensation.
+TEST(Prune, AllocatedWidthsAreThoseOfObs) {
+  for (const char* method : {"none", "most-sim", "synthetic"}) {
+    PruneJob options;
+    options.channels = 0.5;
+    options.scope = PruneScope::allocate;
+    options.compensate = method;
+    EXPECT_EQ(options.resolved().criterion, "obs") << method;
+  }
+  PruneJob other;
+  other.compensate = "none";
+  EXPECT_EQ(other.resolved().criterion, "l1");
+  other.scope = PruneScope::allocate;
+  other.criterion = "l2";
+  EXPECT_THROW(other.resolved(), Error);
+}
+
 TEST(Prune, ANegativeDropIsRefused) {
   PruneJob options = plain();
   options.channels = 0.5;

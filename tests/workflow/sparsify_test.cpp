@@ -120,18 +120,34 @@ TEST(Sparsify, OptionsThatWouldBeLeftAsideAreRefused) {
   EXPECT_EQ(refusal(twice), "");
 }
 
+// Whatever becomes of the logits in a round (here they are drawn anew), what was removed before stays removed.
 TEST(Sparsify, ContinuousRoundsCarryAnExactSparsity) {
   SparsifyOptions options = by("cs", 0.9);
   options.rounds = 3;
-  const SparsifyResult result = trained(options);
+  std::vector<TensorMap> starts;  // the logits that each round begins with
+  const Trainer trainer = [&](const Graph& graph, const Dataset& data, const TrainingOptions& training,
+                              const TrainingJob& job) {
+    starts.push_back(job.parameters->extra(graph.tensors));
+    TrainingOutcome outcome = without_directory()(graph, data, training, job);
+    at::manual_seed(starts.size());
+    for (const auto& [name, start] : starts.back()) {
+      const at::Tensor drawn = at::randn_like(start);
+      outcome.state.raw[name] = drawn + 0.01 * drawn.sign();  // decided: what is near zero is undecided again
+    }
+    return outcome;
+  };
+  const SparsifyResult result = sparsify(net(), false, noise(), options, trainer);
   ASSERT_EQ(result.rounds.size(), 3);
   for (size_t r = 0; r < 3; ++r) {
     const auto& report = result.rounds[r].sparsity;
     const double wanted = std::pow(0.1, static_cast<double>(r + 1) / 3);
     EXPECT_EQ(report.masked_kept, std::llround(wanted * static_cast<double>(report.masked_total))) << r;
     if (r == 0) continue;
-    for (const auto& [name, mask] : result.rounds[r].masks)  // what is removed stays removed
-      EXPECT_FALSE(mask.logical_and(result.rounds[r - 1].masks.at(name).logical_not()).any().item<bool>()) << name;
+    for (const auto& [name, mask] : result.rounds[r].masks) {
+      const at::Tensor kept = result.rounds[r - 1].masks.at(name);
+      EXPECT_FALSE(mask.logical_and(kept.logical_not()).any().item<bool>()) << name;
+      EXPECT_TRUE((starts[r].at(name + ".mask_logit") > -1).equal(kept)) << name << " in round " << r + 1;
+    }
   }
 }
 
@@ -200,12 +216,16 @@ TEST(HoldOut, TakesTheSamePartOfEveryClass) {
   for (int64_t c = 0; c < 3; ++c) labels.insert(labels.end(), static_cast<size_t>(counts[static_cast<size_t>(c)]), c);
   data.labels = at::tensor(labels);
   data.images = at::arange(152, at::kLong).to(at::kByte).reshape({152, 1, 1, 1});
+  // Images drawn without regard to their classes would be as even for some seeds, not for all.
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Dataset held_out = hold_out(data, 0.1, seed).held_out;
+    EXPECT_EQ(held_out.size(), 15);
+    for (int64_t c = 0; c < 3; ++c)
+      EXPECT_NEAR(held_out.labels.eq(c).sum().item<double>(), 0.1 * static_cast<double>(counts[static_cast<size_t>(c)]),
+                  1)
+          << "seed " << seed << ", class " << c;
+  }
   const DatasetParts parts = hold_out(data, 0.1, 5);
-  EXPECT_EQ(parts.held_out.size(), 15);
-  for (int64_t c = 0; c < 3; ++c)
-    EXPECT_NEAR(parts.held_out.labels.eq(c).sum().item<double>(),
-                0.1 * static_cast<double>(counts[static_cast<size_t>(c)]), 1)
-        << c;
   const at::Tensor both = at::cat({parts.rest.images, parts.held_out.images}).flatten().to(at::kLong);
   EXPECT_TRUE(std::get<0>(both.sort()).equal(at::arange(152, at::kLong)));
   EXPECT_TRUE(hold_out(data, 0.1, 5).held_out.images.equal(parts.held_out.images));

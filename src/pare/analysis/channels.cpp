@@ -9,6 +9,7 @@
 #include "pare/analysis/layer_norms.h"
 #include "pare/core/memory.h"
 #include "pare/error.h"
+#include "pare/io/onnx/subgraph.h"
 #include "pare/ops/traits.h"
 
 namespace pare {
@@ -326,8 +327,14 @@ ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options, Cha
 
 std::string why_no_channels(const Graph& graph, const ChannelMap& map) {
   std::map<std::string, int> unknown;  // nodes by operator
-  for (const auto& node : graph.nodes)
+  std::vector<std::string> bodies;
+  for (const auto& node : graph.nodes) {
     if (find_op(node) == nullptr) ++unknown[node.op];
+    if (has_subgraph(node)) bodies.push_back(describe(node));
+  }
+  if (unknown.empty() && !bodies.empty())
+    return fmt::format("no layer outside the subgraphs of {} makes channels, and those inside stay as they are",
+                       fmt::join(bodies, ", "));
   if (unknown.empty() && !map.shapes.unknown.empty())
     return "shapes are not known; say the inputs' by `input-shape` NAME=1x3xHxW";
   if (unknown.empty()) return "no layer makes channels";

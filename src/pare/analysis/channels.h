@@ -39,8 +39,8 @@ struct ChannelMap {
 
 ChannelMap analyze_channels(const Graph& graph, const ShapeOptions& options = {}, ChannelUse use = ChannelUse::removal);
 
-// Why a graph has no groups: no layer makes channels, or those that do have no known shape or are of operators that
-// pare has no rule for.
+// Why a graph has no groups: no layer makes channels, or those that do have no known shape, lie in subgraphs or are of
+// operators that pare has no rule for.
 std::string why_no_channels(const Graph& graph, const ChannelMap& map);
 
 // Boolean mask shaped like the ids of a value (extent 1 or full): false where a channel is in `removed`.

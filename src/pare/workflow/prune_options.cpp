@@ -97,10 +97,10 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"unchecked"}, {without("compensate", {"none"})});
   options.only({"ridge", "minutes"}, {with("compensate", and_auto(that_learn()))});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
-  options.only({"samples", "no-mirror"},
-               {with("compensate", and_auto(that_learn())), with("criterion", that_look_at_samples())});
-  options.only({"images", "distill-steps"},
-               {with("compensate", {"synthetic"}), with("criterion", that_make_samples())});
+  options.only({"samples", "no-mirror"}, {with("compensate", and_auto(that_learn())),
+                                          with("criterion", that_look_at_samples()), with("scope", {"allocate"})});
+  options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", that_make_samples()),
+                                             with("scope", {"allocate"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
@@ -116,7 +116,8 @@ void PruneJob::describe(OptionVisitor& options) {
   options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
                            with("compensate", {"synthetic"})});
   options.only({"ridge", "minutes"}, {learns, with("data")});
-  options.only({"samples", "no-mirror"}, {learns, with("data"), with("criterion", that_look_at_samples())});
+  options.only({"samples", "no-mirror"},
+               {learns, with("data"), with("criterion", that_look_at_samples()), with("scope", {"allocate"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
 }
 
@@ -179,11 +180,11 @@ PruneJob PruneJob::resolved(const Graph& graph) const {
   PruneJob own = *this;
   // A criterion or a scope that looks at weights alone was named: so does what makes up for it.
   const bool by_weights =
-      (criterion != "auto" && criterion != "obs" && criterion != "subset") || scope == PruneScope::global;
+      (criterion != "auto" && !find_criterion(criterion).needs_samples()) || scope == PruneScope::global;
   if (compensate == "auto")
     own.compensate = has_data() ? "calibrated" : takes_pictures(graph) && !by_weights ? "synthetic" : "most-sim";
   const bool learns = find_compensation(own.compensate).images != ImageSource::none;
-  if (criterion == "auto") own.criterion = learns ? "obs" : "l1";
+  if (criterion == "auto") own.criterion = learns || scope == PruneScope::allocate ? "obs" : "l1";
   const bool eliminates = find_criterion(own.criterion).eliminates();
   if (scope == PruneScope::automatic)
     own.scope = eliminates && (params || macs || bytes) ? PruneScope::allocate : PruneScope::uniform;
