@@ -242,12 +242,12 @@ for file in open_fused open_pruned; do
 done
 exits "open extents: inspect assumes a size" 0 inspect open.onnx
 check "open extents: inspect says which, and counts" "$(cat stdout stderr)" bash -c 'grep -q "assumed '"$name"' .1, 3, 224, 224." stdout && grep -q "any size: analysed at 1x3x224x224 (--input-shape" stderr && ! grep -q "no channel groups" stdout'
-exits "open extents: prune judges" 0 prune open.onnx --channels 0.5 --round-to 1 -o judged.onnx --json --no-record
+exits "open extents: prune judges" 0 prune open.onnx --channels 0.5 --round-to 1 --compensate most-sim -o judged.onnx --json --no-record
 check "open extents: prune judges on noise of that size" "$(head -c 600 stderr; head -c 300 stdout)" bash -c 'grep -q "\"judges\": 16" stdout && ! grep -q "not looked at" stderr'
-exits "open extents: prune" 0 prune open.onnx --channels 0.5 --round-to 1 --unchecked -o any_size.onnx --json --no-record
+exits "open extents: prune" 0 prune open.onnx --channels 0.5 --round-to 1 --compensate most-sim --unchecked -o any_size.onnx --json --no-record
 check "open extents: prune says at which size it counts" "$(head -c 300 stderr)" grep -q "analysed at 1x3x224x224" stderr
 check "open extents: prune counts" "$(head -c 300 stdout)" node -e "$read_result"'process.exit(r.before.macs > r.after.macs && r.after.macs > 0 ? 0 : 1)'
-run prune closed.onnx --channels 0.5 --round-to 1 --unchecked -o any_closed.onnx --no-record
+run prune closed.onnx --channels 0.5 --round-to 1 --compensate most-sim --unchecked -o any_closed.onnx --no-record
 exits "open extents: prune finds the same channels as at a fixed size" 0 verify any_closed.onnx any_size.onnx "${given[@]}"
 exits "--input-shape: no such input" 2 run open.onnx --random -o open_outputs2 --input-shape nosuch=1x3x32x32
 check "--input-shape: no such input: names those that are" "$(head -c 300 stderr)" grep -q "nosuch.*$name" stderr

@@ -9,6 +9,7 @@
 
 #include "pare/error.h"
 #include "pare/zoo/zoo.h"
+#include "support/builder.h"
 
 namespace pare {
 namespace {
@@ -106,19 +107,34 @@ TEST(Prune, EmptyChannelsGoInOneStep) {
 
 // Widths can be allocated by obs alone: asked for, they say which criterion `auto` is, whatever the compensation.
 TEST(Prune, AllocatedWidthsAreThoseOfObs) {
+  const Graph graph;
   for (const char* method : {"none", "most-sim", "synthetic"}) {
     PruneJob options;
     options.channels = 0.5;
     options.scope = PruneScope::allocate;
     options.compensate = method;
-    EXPECT_EQ(options.resolved().criterion, "obs") << method;
+    EXPECT_EQ(options.resolved(graph).criterion, "obs") << method;
   }
   PruneJob other;
   other.compensate = "none";
-  EXPECT_EQ(other.resolved().criterion, "l1");
+  EXPECT_EQ(other.resolved(graph).criterion, "l1");
   other.scope = PruneScope::allocate;
   other.criterion = "l2";
-  EXPECT_THROW(other.resolved(), Error);
+  EXPECT_THROW(other.resolved(graph), Error);
+}
+
+// Images can be made for networks that take pictures; what is chosen by weights is made up for by weights.
+TEST(Prune, WithoutDataImagesAreMadeWherePicturesAreTaken) {
+  TestGraph flat(1), pictures(1);
+  const Graph vectors = flat.finish(flat.linear(flat.input("x", {-1, 8}), 8, 3));
+  const Graph network = pictures.finish(pictures.conv(pictures.input("x", {-1, 3, 8, 8}), 3, 4));
+  PruneJob options;
+  options.macs = 0.3;
+  EXPECT_EQ(options.resolved(vectors).compensate, "most-sim");
+  EXPECT_EQ(options.resolved(network).compensate, "synthetic");
+  EXPECT_EQ(options.resolved(network).criterion, "obs");
+  options.criterion = "l1";
+  EXPECT_EQ(options.resolved(network).compensate, "most-sim");
 }
 
 TEST(Prune, ANegativeDropIsRefused) {
