@@ -48,6 +48,19 @@ TEST(Repair, LearnsFromTheOriginal) {
   EXPECT_EQ(result.steps, 150);
 }
 
+// However many steps there is time for: the rate falls with the time, and the end is looked at.
+TEST(Repair, LearnsWithinItsTime) {
+  const Graph original = teacher();
+  Graph broken = original;
+  for (auto& [name, tensor] : broken.tensors) tensor = tensor + 0.1 * at::randn_like(tensor);
+  const Samples all = pictures(60);
+  Observer nobody;
+  const Repaired result = repair(original, broken, part_of(all, 20, 60), part_of(all, 0, 20),
+                                 {.minutes = 0.02, .batch = 16, .rate = 3e-3}, nobody);
+  EXPECT_LT(result.after, 0.7 * result.before);
+  EXPECT_GT(2 * result.best_step, result.steps);
+}
+
 // A rate that throws it off everywhere: what is returned is what was given, bit by bit.
 TEST(Repair, NeverEndsWorseThanItBegan) {
   const Graph original = teacher();

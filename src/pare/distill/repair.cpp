@@ -73,23 +73,21 @@ class Repair {
   Repaired run() {
     const auto start = Clock::now();
     result_.before = result_.after = held_out();
-    int64_t steps = options_.minutes > 0 ? 0 : options_.steps;
-    for (int64_t step = 1;; ++step) {
-      // The first steps tell how many there is time for.
-      if (options_.minutes > 0 && step == 4)
-        steps = std::max<int64_t>(4, static_cast<int64_t>(3 * options_.minutes / minutes_since(start)));
-      const double part = steps > 0 ? static_cast<double>(step - 1) / static_cast<double>(steps) : 0;
-      make_step(0.5 * options_.rate * (1 + std::cos(std::numbers::pi * std::min(part, 1.0))), step);
-      result_.steps = step;
-      const bool over =
-          (steps > 0 && step >= steps) || (options_.minutes > 0 && minutes_since(start) > options_.minutes);
-      observer_.step("repairing", step, std::max(steps, step));
+    // Early on the rate is high, and few held-out samples would mistake noise for progress.
+    double next_check = 0.5;
+    double done = 0;  // of the time, or of the steps: others may work on the machine, and steps take long then
+    for (int64_t step = 1; done < 1; ++step) {
+      make_step(0.5 * options_.rate * (1 + std::cos(std::numbers::pi * done)), step);
       average(step);
-      // Early on the rate is high, and few held-out samples would mistake noise for progress.
-      const bool late = steps > 0 && 2 * step > steps && step % std::max<int64_t>(1, steps / options_.checks) == 0;
-      if (over || late) keep_if_better(step);
-      if (over) return std::move(result_);
+      result_.steps = step;
+      done = options_.minutes > 0 ? minutes_since(start) / options_.minutes
+                                  : static_cast<double>(step) / static_cast<double>(options_.steps);
+      observer_.step("repairing", step, std::max<int64_t>(step, std::llround(static_cast<double>(step) / done)));
+      if (done < std::min(next_check, 1.0)) continue;
+      keep_if_better(step);
+      next_check = done + 1 / static_cast<double>(options_.checks);
     }
+    return std::move(result_);
   }
 
  private:
