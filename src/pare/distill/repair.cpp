@@ -68,6 +68,7 @@ class Repair {
       if (cut.tensor(name).is_floating_point())
         raw_[name] = cut.tensor(name).detach().clone(at::MemoryFormat::Contiguous).requires_grad_();
     taps_.taps = points_;
+    vary_held_out();
   }
 
   Repaired run() {
@@ -172,6 +173,23 @@ class Repair {
     }
   }
 
+  // A few samples say little: each is looked at as it is and as it would be learned from.
+  void vary_held_out() {
+    constexpr int64_t kEnough = 256, kMost = 6;
+    const Samples given = held_out_;
+    const int64_t copies = std::min(kMost, kEnough / std::max<int64_t>(given.size, 1));
+    if (copies < 2) return;
+    std::vector<std::vector<at::Tensor>> parts;
+    for (int64_t i = 0; i < given.size * copies; ++i) {
+      auto sample = given.inputs(i / copies, i / copies + 1);
+      parts.resize(sample.size());
+      for (size_t k = 0; k < sample.size(); ++k) parts[k].push_back(i % copies == 0 ? sample[k] : varied(sample[k]));
+    }
+    std::vector<at::Tensor> inputs;
+    for (const auto& list : parts) inputs.push_back(at::cat(list));
+    held_out_ = samples_of(std::move(inputs));
+  }
+
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
   at::Tensor varied(const at::Tensor& input) {
@@ -218,7 +236,7 @@ class Repair {
   const RepairOptions options_;
   Observer& observer_;
   const Samples& learned_;
-  const Samples& held_out_;
+  Samples held_out_;  // with moved and mirrored copies
   Program teacher_, student_;
   std::vector<std::string> points_;
   RunOptions taps_;
