@@ -21,6 +21,11 @@ Graph teacher() {
   return g.finish(g.linear(g.node("Flatten", {g.node("GlobalAveragePool", {b})}), 8, 4));
 }
 
+Graph disturbed(Graph graph) {
+  for (auto& [name, tensor] : graph.tensors) tensor = tensor + 0.1 * at::randn_like(tensor);
+  return graph;
+}
+
 Samples pictures(int64_t count) {
   at::manual_seed(7);
   return samples_of({at::randn({count, 3, 8, 8}, at::kDouble)});
@@ -34,9 +39,7 @@ double distance(const Graph& a, const Graph& b, const Samples& samples) {
 }
 
 TEST(Repair, LearnsFromTheOriginal) {
-  const Graph original = teacher();
-  Graph broken = original;
-  for (auto& [name, tensor] : broken.tensors) tensor = tensor + 0.1 * at::randn_like(tensor);
+  const Graph original = teacher(), broken = disturbed(original);
   const Samples all = pictures(60);
   Observer nobody;
   const Repaired result = repair(original, broken, part_of(all, 20, 60), part_of(all, 0, 20),
@@ -50,9 +53,7 @@ TEST(Repair, LearnsFromTheOriginal) {
 
 // However many steps there is time for: the rate falls with the time, and the end is looked at.
 TEST(Repair, LearnsWithinItsTime) {
-  const Graph original = teacher();
-  Graph broken = original;
-  for (auto& [name, tensor] : broken.tensors) tensor = tensor + 0.1 * at::randn_like(tensor);
+  const Graph original = teacher(), broken = disturbed(original);
   const Samples all = pictures(60);
   Observer nobody;
   const Repaired result = repair(original, broken, part_of(all, 20, 60), part_of(all, 0, 20),
@@ -63,9 +64,7 @@ TEST(Repair, LearnsWithinItsTime) {
 
 // Samples enough are judged on as they are: what it says is the divergence on them.
 TEST(Repair, SaysWhatHeldOutSamplesSay) {
-  const Graph original = teacher();
-  Graph broken = original;
-  for (auto& [name, tensor] : broken.tensors) tensor = tensor + 0.1 * at::randn_like(tensor);
+  const Graph original = teacher(), broken = disturbed(original);
   const Samples all = pictures(240);
   const Samples held = part_of(all, 0, 200);
   Observer nobody;
