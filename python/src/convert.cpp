@@ -65,7 +65,9 @@ py::array array_over(const at::Tensor& tensor, bool writable) {
 py::array to_array(const at::Tensor& tensor) { return array_over(tensor, false); }
 
 py::array to_own_array(at::Tensor tensor) {
-  const bool alone = tensor.use_count() == 1 && tensor.storage().use_count() == 1;
+  // What was expanded has one number in several places.
+  const bool alone =
+      tensor.use_count() == 1 && tensor.storage().use_count() == 1 && tensor.is_non_overlapping_and_dense();
   return array_over(tensor, alone);
 }
 

@@ -35,7 +35,9 @@ std::vector<std::string> meeting_points(const Graph& original, const Graph& cut)
   const Shapes before = analysis_shapes(original), after = analysis_shapes(cut);
   std::vector<std::string> values;
   for (const Node& node : cut.nodes) {
+    const auto is_constant = [&](const std::string& input) { return cut.is_constant(input); };
     if (kind_of(node) != OpKind::sum && kind_of(node) != OpKind::join) continue;
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), is_constant)) continue;  // no branches: a bias, a scale
     const std::string& value = node.outputs.front();
     const TensorType* a = before.find(value);
     const TensorType* b = after.find(value);
@@ -155,7 +157,7 @@ class Repair {
     return inputs;
   }
 
-  // Some images get a rectangle of the next one.
+  // Some images get a rectangle of the one before.
   void mix(at::Tensor& images) {
     const at::Tensor others = images.roll({1}, {0}).clone();
     for (int64_t i = 0; i < images.size(0); ++i) {
@@ -173,12 +175,12 @@ class Repair {
     }
   }
 
-  // A few samples say little: each is looked at as it is and as it would be learned from.
+  // A few samples say little: pictures are looked at as they are, and moved and mirrored.
   void vary_held_out() {
     constexpr int64_t kEnough = 256, kMost = 6;
     const Samples given = held_out_;
     const int64_t copies = std::min(kMost, kEnough / std::max<int64_t>(given.size, 1));
-    if (copies < 2) return;
+    if (copies < 2 || given.inputs(0, 1).at(0).dim() != 4) return;
     std::vector<std::vector<at::Tensor>> parts;
     for (int64_t i = 0; i < given.size * copies; ++i) {
       auto sample = given.inputs(i / copies, i / copies + 1);

@@ -29,7 +29,7 @@ struct RepairOptions {
   double shift = 0.125;  // images are moved by up to this part of their size, and mirrored
   bool mirror = true;
   double mixtures = 0.9;  // of the images that get a part of another one, which the original answers for as well
-  int64_t checks = 12;    // of the held-out samples
+  int64_t checks = 12;    // as if they went on all the time; they begin half way
   uint64_t seed = 0;
 };
 

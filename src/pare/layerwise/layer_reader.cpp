@@ -25,7 +25,8 @@ LayerReader::LayerReader(const Graph& original, const Graph& compressed, const S
       usage_(usage_of(original)),
       samples_(std::max(samples, 1.0)),
       options_(options) {
-  for (size_t n = 0; n < compressed.nodes.size(); ++n) nodes_[compressed.nodes[n].outputs[0]] = n;
+  for (size_t n = 0; n < compressed.nodes.size(); ++n)
+    for (const auto& output : compressed.nodes[n].outputs) nodes_[output] = n;
 }
 
 LayerReader::Rows LayerReader::rows(const LinearLayer& layer, const BothValues& values) const {

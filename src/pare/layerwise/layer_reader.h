@@ -70,7 +70,7 @@ class LayerReader {
   Usage usage_;
   double samples_;
   LayerReaderOptions options_;
-  std::map<std::string, size_t> nodes_;  // of the compressed graph, by their first output
+  std::map<std::string, size_t> nodes_;  // of the compressed graph, by their outputs
 };
 
 }  // namespace pare

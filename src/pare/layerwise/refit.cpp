@@ -154,6 +154,8 @@ class Refit {
     for (const Choice& choice : choices_[layer.node]) {
       moments = reader_->moments(choice.readers, *both_, observer_.ranks());
       for (const GroupCut* cut : choice.cuts) choose(*cut, choice.readers, moments);
+      // Together with others it may have been read before a shortcut beside it was there.
+      if (choice.readers.size() > 1) moments.clear();
     }
     return moments.empty() ? reader_->moments(layer, *both_, observer_.ranks()) : std::move(moments.front());
   }

@@ -122,7 +122,7 @@ Record record_from(fs::path path, const nlohmann::json& content) {
                 .command = text_at(content, "command"),
                 .command_line = text_at(content, "command_line"),
                 .options = member_at(content, "options"),
-                .seed = static_cast<uint64_t>(whole_at(content, "seed").value_or(0)),
+                .seed = whole_at(content, "seed").value_or(0),
                 .started = text_at(content, "started"),
                 .seconds = number_at(content, "seconds"),
                 .version = text_at(content, "version"),

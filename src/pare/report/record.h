@@ -55,7 +55,7 @@ struct Record {
   std::string command;
   std::string command_line;
   nlohmann::json options = nlohmann::json::object();  // its recipe
-  uint64_t seed = 0;
+  int64_t seed = 0;
   std::string started;
   double seconds = 0;
   std::string version;

@@ -24,7 +24,11 @@ int64_t made_samples(const Graph& graph) {
   constexpr int64_t kFewest = 128, kPixels = kFewest * 3 * 32 * 32;
   int64_t pixels = 1;
   const auto& dims = graph.inputs.at(0).dims;
-  for (size_t axis = 1; dims && axis < dims->size(); ++axis) pixels *= std::max<int64_t>((*dims)[axis].size, 1);
+  for (size_t axis = 1; dims && axis < dims->size(); ++axis) {
+    constexpr int64_t kUsual = 224;  // of an open height or width
+    const int64_t size = (*dims)[axis].size;
+    pixels *= size > 0 ? size : axis > 1 ? kUsual : 1;
+  }
   return std::clamp<int64_t>(kPixels / pixels, kFewest, 1024);
 }
 

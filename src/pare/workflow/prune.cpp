@@ -136,7 +136,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   before.cost = cost_of(graph);
   if (measure.by_distance()) pruner.result().notes.push_back(measure.note());
   if (measure.labelled() != nullptr) check_chance(before, *measure.labelled(), options, pruner.result().notes);
-  if (given.compensate == "auto" && options.compensate == "synthetic" && !options.plan)
+  if (given.compensate == "auto" && options.compensate == "synthetic" && !options.plan && !options.empty)
     pruner.result().notes.emplace_back(
         "without data, images made from the network are learned from; a few hundred real ones lose less, and "
         "`compensate` most-sim, by weights alone, takes a second");
