@@ -57,5 +57,21 @@ TEST(Variants, OfClassScoresTheDivergenceIsThatOfScores) {
   EXPECT_NEAR(answer_divergences(graph, {variant}, samples_of(inputs), unobserved(), "judging")[0], expected, 1e-9);
 }
 
+// A detector's map of probabilities is judged as its users see it, after the last sigmoid.
+TEST(Variants, OfMapsTheDivergenceIsThatOfOutputs) {
+  TestGraph g(11);
+  const auto hidden = g.relu(g.conv(g.input("x", {-1, 2, 5, 5}), 2, 6));
+  const Graph graph = g.finish(g.node("Sigmoid", {g.conv(hidden, 6, 1, 1)}));
+  const ChannelMap map = analyze_channels(graph);
+  const Graph variant = remove_channels(graph, map, {map.groups[0].channels[1]});
+  const auto inputs = random_inputs(graph, 9, 4);
+  const at::Tensor y = forward(graph, inputs).outputs[0], other = forward(variant, inputs).outputs[0];
+  double expected = 0;
+  for (int64_t i = 0; i < 9; ++i)
+    expected += ((y[i] - other[i]).square().sum() / y[i].square().sum()).item<double>() / 9;
+  EXPECT_GT(expected, 1e-6);
+  EXPECT_NEAR(answer_divergences(graph, {variant}, samples_of(inputs), unobserved(), "judging")[0], expected, 1e-9);
+}
+
 }  // namespace
 }  // namespace pare

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pare/analysis/scores.h"
+#include "pare/analysis/shapes.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
@@ -33,6 +34,14 @@ bool has_other_constants(const Graph& original, const Graph& variant, const Node
     const auto old = original.tensors.find(input);
     return old == original.tensors.end() || !own->second.is_same(old->second);
   });
+}
+
+// What can't be told before a run counts as yes.
+bool one_row_of_classes(const Graph& graph, const std::string& value) {
+  const Shapes shapes = analysis_shapes(graph);
+  const TensorType* type = shapes.find(value);
+  return type == nullptr || type->rank() < 3 ||
+         std::all_of(type->dims.begin() + 2, type->dims.end(), [](int64_t extent) { return extent == 1; });
 }
 
 // Of sample i of a piece of `count`; of the whole answer where it has no row for each sample.
@@ -95,7 +104,9 @@ std::vector<std::string> answer_values(const Graph& graph) {
   std::vector<std::string> names;
   for (const auto& output : graph.outputs)
     if (at::isFloatingType(output.dtype)) names.push_back(output.name);
-  return names.size() > 1 ? names : std::vector<std::string>{score_value(graph)};
+  if (names.size() > 1) return names;
+  const std::string scores = score_value(graph);
+  return {names.empty() || one_row_of_classes(graph, scores) ? scores : names.front()};
 }
 
 at::Tensor sample_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
