@@ -7,19 +7,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <numbers>
 #include <random>
 
 #include "pare/analysis/parameters.h"
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
+#include "pare/distill/averaged_adam.h"
+#include "pare/distill/repair_blocks.h"
 #include "pare/error.h"
 #include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
 #include "pare/ops/traits.h"
 #include "pare/run.h"
-#include "pare/train/optimizer.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 
@@ -63,25 +64,24 @@ class Repair {
         teacher_(scores_only(original)),
         student_(scores_only(cut)),
         points_(meeting_points(original, cut)),
-        optimizer_({.optimizer = OptimizerKind::adam, .lr = options.rate, .weight_decay = 0}),
+        learner_(cut, trained_tensors(cut)),
         random_(options.seed) {
     result_.graph = cut;
-    for (const auto& name : trained_tensors(cut))
-      if (cut.tensor(name).is_floating_point())
-        raw_[name] = cut.tensor(name).detach().clone(at::MemoryFormat::Contiguous).requires_grad_();
     taps_.taps = points_;
     vary_held_out();
   }
 
+  // On the held-out samples, of the network as it was given.
+  double divergence_before() const { return held_out(learner_.raw()); }
+
   Repaired run() {
     const auto start = Clock::now();
-    result_.before = result_.after = held_out();
+    result_.before = result_.after = divergence_before();
     // Early on the rate is high, and few held-out samples would mistake noise for progress.
     double next_check = 0.5;
     double done = 0;  // of the time, or of the steps: others may work on the machine, and steps take long then
     for (int64_t step = 1; done < 1; ++step) {
-      make_step(0.5 * options_.rate * (1 + std::cos(std::numbers::pi * done)), step);
-      average(step);
+      make_step(cosine_rate(options_.rate, done), step);
       result_.steps = step;
       done = options_.minutes > 0 ? minutes_since(start) / options_.minutes
                                   : static_cast<double>(step) / static_cast<double>(options_.steps);
@@ -103,25 +103,14 @@ class Repair {
     }
     const at::AutoGradMode recording(true);
     RunOptions run = taps_;
-    run.parameters = &raw_;
+    run.parameters = &learner_.raw();
     const RunResult own = student_.run(inputs, run);
     const at::Tensor loss = loss_of(target, own);
     if (!std::isfinite(loss.item<double>())) {
       if (step == 1) throw Error(ErrorKind::failed, "repair", "the loss is not finite");
       return;  // a step that is left out; the best so far is kept
     }
-    loss.backward();
-    optimizer_.step(raw_, rate);
-  }
-
-  // Weights averaged over the last steps, about a tenth of all so far: what is checked, and what is given.
-  void average(int64_t step) {
-    const at::NoGradGuard no_grad;
-    const double part = 1 / (1 + 0.1 * static_cast<double>(step));
-    for (const auto& [name, tensor] : raw_) {
-      at::Tensor& mean = averaged_[name];
-      mean = mean.defined() ? mean + part * (tensor.detach() - mean) : tensor.detach().clone();
-    }
+    learner_.step(loss, rate);
   }
 
   at::Tensor loss_of(const RunResult& target, const RunResult& own) const {
@@ -208,10 +197,10 @@ class Repair {
     return image;
   }
 
-  double held_out() const {
+  double held_out(const TensorMap& parameters) const {
     const at::NoGradGuard no_grad;
     RunOptions own;
-    own.parameters = averaged_.empty() ? &raw_ : &averaged_;
+    own.parameters = &parameters;
     const Pieces pieces = pieces_of(student_.graph(), held_out_, 8);
     double sum = 0;
     in_order<double>(
@@ -228,11 +217,11 @@ class Repair {
   }
 
   void keep_if_better(int64_t step) {
-    const double now = held_out();
+    const double now = held_out(learner_.averaged());
     if (!(now < result_.after)) return;
     result_.after = now;
     result_.best_step = step;
-    for (const auto& [name, tensor] : averaged_) result_.graph.tensors[name] = tensor.clone();
+    for (const auto& [name, tensor] : learner_.averaged()) result_.graph.tensors[name] = tensor.clone();
   }
 
   const RepairOptions options_;
@@ -242,8 +231,7 @@ class Repair {
   Program teacher_, student_;
   std::vector<std::string> points_;
   RunOptions taps_;
-  TensorMap raw_, averaged_;
-  Optimizer optimizer_;
+  AveragedAdam learner_;
   std::mt19937_64 random_;
   Repaired result_;
 };
@@ -251,18 +239,34 @@ class Repair {
 }  // namespace
 
 std::string repair_note(const Repaired& repaired, int64_t held_out) {
-  if (repaired.best_step == 0)
+  if (repaired.best_step == 0 && repaired.blocks == 0)
     return fmt::format("{} steps of distillation found nothing better on {} held-out samples: left as it was solved",
                        repaired.steps, held_out);
-  return fmt::format("repaired by {} of {} steps of distillation: divergence {:.4f} from {:.4f} on {} held-out samples",
-                     repaired.best_step, repaired.steps, repaired.after, repaired.before, held_out);
+  const std::string blocks = repaired.blocks > 0 ? fmt::format("in {} blocks, then ", repaired.blocks) : "";
+  return fmt::format(
+      "repaired {}by {} of {} steps of distillation: divergence {:.4f} from {:.4f} on {} held-out samples", blocks,
+      repaired.best_step, repaired.steps, repaired.after, repaired.before, held_out);
 }
 
 Repaired repair(const Graph& original, const Graph& cut, const Samples& learned, const Samples& held_out,
                 const RepairOptions& options, Observer& observer) {
   if (learned.size < 1 || held_out.size < 1)
     throw Error(ErrorKind::usage, "samples", "repair needs some to learn from and some to judge by");
-  return Repair(original, cut, learned, held_out, options, observer).run();
+  const auto start = Clock::now();
+  const Samples given = options.mirror ? mirrored_colour(cut, learned) : learned;
+  const RepairedBlocks blocks = repair_blocks(
+      original, cut, given,
+      {.minutes = options.minutes * options.in_blocks, .steps = options.steps, .seed = options.seed}, observer);
+  RepairOptions rest = options;
+  if (options.minutes > 0) rest.minutes = std::max(options.minutes - minutes_since(start), 1e-6);
+  Repair as_cut(original, cut, learned, held_out, rest, observer);
+  Repair after_blocks(original, blocks.graph, learned, held_out, rest, observer);
+  const double before = as_cut.divergence_before();
+  const bool better = after_blocks.divergence_before() < before;
+  Repaired result = (better ? after_blocks : as_cut).run();
+  result.before = before;
+  result.blocks = better ? std::ranges::count_if(blocks.blocks, &RepairedBlock::better) : 0;
+  return result;
 }
 
 }  // namespace pare

@@ -2,12 +2,12 @@
 //
 //   loss = T² KL(z/T ‖ z'/T) + β Σ_l ‖a_l − a'_l‖² / ‖a_l‖² / L
 //
-// z and z' are the answers of original and student, a_l and a'_l what both compute under the same name and shape where
-// branches meet: end to end, and block by block. Batch norms keep their statistics. Few samples go a long way: images
-// are moved, mirrored, and most get a rectangle of another one, of which the original says what it sees in that mixture
-// too (Yun et al., CutMix, ICCV 2019). Weights are averaged over the last steps. In the second half the divergence is
-// measured every so many steps on samples that are learned from by nobody, and the best network met is what is
-// returned: never one that is worse there than the network it began with.
+// First block by block (distill/repair_blocks.h), which costs little, then end to end: z and z' are the answers of
+// original and student, a_l and a'_l what both compute under the same name and shape where branches meet. Batch norms
+// keep their statistics. Few samples go a long way: images are moved, mirrored, and most get a rectangle of another
+// one, of which the original says what it sees in that mixture too (Yun et al., CutMix, ICCV 2019). In the second half
+// the divergence is measured every so many steps on samples that nobody learns from, and the best network met is what
+// is returned: never one that is worse there than the network it began with.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,11 @@
 namespace pare {
 
 struct RepairOptions {
-  double minutes = 0;   // of work; 0: `steps`
-  int64_t steps = 200;  // where no time is given
+  double minutes = 0;      // of work; 0: `steps`
+  int64_t steps = 200;     // of each block, and then of the whole, where no time is given
+  double in_blocks = 0.4;  // of the time
   int64_t batch = 32;
-  double rate = 3e-4;  // of Adam, falling to nothing as a cosine
+  double rate = 1e-3;  // of AveragedAdam, falling to nothing as a cosine
   double temperature = 2;
   double features = 1;   // β
   double shift = 0.125;  // images are moved by up to this part of their size, and mirrored
@@ -37,8 +38,9 @@ struct Repaired {
   Graph graph;
   double before = 0;      // divergence on the held-out samples
   double after = 0;       // of the graph
-  int64_t steps = 0;      // that were made
-  int64_t best_step = 0;  // after which the graph was best; 0: it is the one that was given
+  int64_t blocks = 0;     // that are better for being repaired
+  int64_t steps = 0;      // that were made with the whole
+  int64_t best_step = 0;  // after which it was best; 0: it is as the blocks were, or as it was given
 };
 
 // What there is to say of it.
