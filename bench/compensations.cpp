@@ -50,7 +50,7 @@ class Comparison {
     job.samples = samples_;
     job.compensate = method;
     if (method != "auto") job.criterion = "l1";
-    const pare::PruneJob resolved = job.resolved();
+    const pare::PruneJob resolved = job.resolved(graph_);
     pare::Pruner pruner(resolved);
     std::vector<double> result;
     for (const auto& name : names()) {
