@@ -12,10 +12,10 @@
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
 #include "pare/core/glob.h"
+#include "pare/data/threads_restored.h"
 #include "pare/error.h"
 #include "pare/metrics/evaluate.h"
 #include "pare/version.h"
-#include "pare/workflow/threads_restored.h"
 
 namespace pare {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "pare/data/in_order.h"
 #include "pare/graph.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/samples/samples.h"
 

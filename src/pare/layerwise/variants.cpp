@@ -7,7 +7,7 @@
 #include <set>
 
 #include "pare/analysis/scores.h"
-#include "pare/layerwise/in_order.h"
+#include "pare/data/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
 #include "pare/layerwise/side_by_side.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "pare/data/in_order.h"
 #include "pare/error.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/run.h"
 
