@@ -66,7 +66,7 @@ void SparsifyOptions::check(bool trained) const {
   if (distill.any() && !trained && !own.dense_first)
     throw Error(ErrorKind::usage, OptionName{"match"},
                 "{} has no dense network to learn from: start from a trained model", method);
-  if (distill.any() && !own.trains && finetune == 0)
+  if (distill.any() && own.at_once && finetune == 0)
     throw Error(ErrorKind::usage, OptionName{"match"},
                 "needs `finetune` EPOCHS: {} trains nothing after the dense network", method);
   if (sparsity && !(*sparsity >= 0 && *sparsity < 1))
