@@ -104,7 +104,8 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
-  options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
+  options.only({"criterion", "scope", "layers", "skip", "round-to", "floor", "inner-only", "steps", "compensate",
+                "unchecked", "ridge", "images", "samples", "no-mirror", "distill-steps", "minutes"},
                {without("empty")});
 }
 
