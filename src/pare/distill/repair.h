@@ -3,11 +3,11 @@
 //   loss = T² KL(z/T ‖ z'/T) + β Σ_l ‖a_l − a'_l‖² / ‖a_l‖² / L
 //
 // z and z' are the answers of original and student, a_l and a'_l what both compute under the same name and shape where
-// branches meet: end to end, and block by block. Batch norms keep their statistics. Few samples go a long way: images
-// are moved, mirrored, and most get a rectangle of another one, of which the original says what it sees in that mixture
-// too (Yun et al., CutMix, ICCV 2019). Weights are averaged over the last steps. In the second half the divergence is
-// measured every so many steps on samples that are learned from by nobody, and the best network met is what is
-// returned: never one that is worse there than the network it began with.
+// branches meet: end to end, and block by block. Batch norms keep their statistics. To make few samples go a long way,
+// images are moved and mirrored, and most get a rectangle of another one: the original says what it sees in the
+// mixture, too (Yun et al., CutMix, ICCV 2019). Weights are averaged over the last steps. In the second half the
+// divergence is measured now and then on samples that nothing learns from, and the best network so far is returned:
+// never one that is worse there than the network it began with.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct RepairOptions {
   double features = 1;   // β
   double shift = 0.125;  // images are moved by up to this part of their size, and mirrored
   bool mirror = true;
-  double mixtures = 0.9;  // of the images that get a part of another one, which the original answers for as well
-  int64_t checks = 12;    // as if they went on all the time; they begin half way
+  double mixtures = 0.9;  // the share of images that get a rectangle of another one
+  int64_t checks = 12;    // to a whole run; they begin half way
   uint64_t seed = 0;
 };
 
@@ -41,7 +41,7 @@ struct Repaired {
   int64_t best_step = 0;  // after which the graph was best; 0: it is the one that was given
 };
 
-// What there is to say of it.
+// What a user should know about it.
 std::string repair_note(const Repaired& repaired, int64_t held_out);
 
 // `cut` takes what `original` takes. Error{failed} when the loss is not finite at the first step.

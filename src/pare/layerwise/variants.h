@@ -19,7 +19,7 @@ TensorMap all_values(const Graph& graph, const std::vector<at::Tensor>& inputs);
 std::vector<at::Tensor> changed_values(const Graph& original, const Graph& variant, const TensorMap& values,
                                        const std::vector<std::string>& wanted);
 
-// By what two networks are compared: class scores, or all outputs that are floating-point numbers.
+// What two networks are compared by: class scores, or all outputs that are floating-point numbers.
 std::vector<std::string> answer_values(const Graph& graph);
 
 // How far the answer of each variant is from the original's on each sample of this rank: double [variants, samples].

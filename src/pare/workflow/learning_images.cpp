@@ -110,7 +110,7 @@ Samples LearningImages::noise(const Graph& graph) {
     Program(graph).run(pieces_of(graph, all, 1).inputs(0));  // can it be run at all?
     noise_ = own_part(all, *options_.ranks);
   } catch (const Error& error) {
-    notes_.push_back(fmt::format("it was not looked at whether compensations are better than none: {}", error.what()));
+    notes_.push_back(fmt::format("whether compensations are better than none was not tested: {}", error.what()));
   }
   return *noise_;
 }
@@ -128,8 +128,8 @@ const Dataset& LearningImages::data(const Graph& graph) {
   if (data_->size() == 0) throw Error(ErrorKind::usage, OptionName{"data"}, "has no images to learn from");
   if (data_->split == "all")
     notes_.emplace_back(
-        "the data is not divided into train and test: metrics and gates (`max-drop`) are of images that were learned "
-        "from too");
+        "the data is not divided into train and test: metrics and gates (`max-drop`) are measured on images that were "
+        "also learned from");
   return *data_;
 }
 
@@ -155,7 +155,7 @@ std::vector<at::Tensor> LearningImages::made(const Graph& graph) const {
                                                             options_.progress("distilling images", done, all);
                                                         }});
   if (images.source.empty())
-    notes_.emplace_back("neither batch norms nor classes to distil images from: used shapes before one another");
+    notes_.emplace_back("neither batch norms nor classes to distil images from: used shapes in front of one another");
   else
     notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} to begin with", count,
                                  images.source, images.after, images.before));
