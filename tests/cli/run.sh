@@ -636,7 +636,7 @@ for option in --channels=0.5 --params=0.5 --macs=0.5 --empty --steps=2 --finetun
   check "prune --scan $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*without --scan" stderr
 done
 # What is empty goes without images and without anything that makes up for it.
-for option in --minutes=1 --samples=8 --ridge=1 --unchecked --no-mirror --images=pink --floor=0.5; do
+for option in --minutes=1 --samples=8 --ridge=1 --unchecked --no-mirror; do
   exits "prune --empty $option" 2 prune --arch lenet-5 --empty $option -o bad.onnx
   check "prune --empty $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*without --empty" stderr
 done
