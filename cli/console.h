@@ -24,7 +24,8 @@ struct Lines {
   std::string text;
 };
 
-// The only way to the terminal: text from files may hold what steers it (core/text.h), and leaves here escaped.
+// The only way to the terminal but for the progress bar, which moves the cursor and escapes what it shows itself: text
+// from files may hold what steers a terminal (core/text.h), and leaves here escaped.
 void show(std::FILE* to, std::string_view text);
 
 // The options that a text of the library names in backticks, as flags: "needs `momentum`" is "needs --momentum".

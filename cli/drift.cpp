@@ -13,7 +13,7 @@ namespace pare::cli {
 void DriftMetric::describe(OptionVisitor& options) {
   options.heading("what is measured");
   options.field("attribution-drift", images_,
-                "compare the Grad-CAM maps of so many test images before and after (0: do not)");
+                "compare the Grad-CAM maps of this many test images before and after (0: do not)");
 }
 
 void DriftMetric::check(const Graph& original, const DataChoice& data) {

@@ -30,8 +30,8 @@ namespace pare::cli {
 
 void CommonOptions::describe(OptionVisitor& options) {
   options.heading("every command");
-  options.essential().field(
-      "json", json, "print one JSON document instead of tables; of a command that fails it says why in \"error\"");
+  options.essential().field("json", json,
+                            "print one JSON document instead of tables; if the command fails, \"error\" says why");
   options.essential().field("threads", threads, "threads to compute with, at most as many as cores (0: all cores)");
   options.essential().field("seed", seed, "same seed, same machine, same result");
   options.field("max-memory", max_memory, "GB that tensors may take (0: three quarters of the machine's memory)");
@@ -117,7 +117,7 @@ void prepare_computing(const CommonOptions& common, const RankPlace& place) {
   if (common.threads < 0) throw Error(ErrorKind::usage, "--threads", "expected 0 or more, found {}", common.threads);
   const auto cores = static_cast<int64_t>(std::max(std::thread::hardware_concurrency(), 1U));
   if (common.threads > cores && !common.quiet)
-    fmt::print(stderr, "note: --threads {}: there are {} cores, and as many threads\n", common.threads, cores);
+    show_formatted(stderr, "note: --threads {}: there are {} cores, and as many threads\n", common.threads, cores);
   const int64_t own = std::max<int64_t>(cores / place.local_size, 1);
   at::set_num_threads(static_cast<int>(common.threads > 0 ? std::min(common.threads, cores) : own));
   at::globalContext().setFlushDenormal(true);
@@ -283,8 +283,8 @@ Error unforeseen(std::span<char*> words, std::string_view said) {
   const auto detailed = [](std::string_view word) { return word == "-v" || word == "--verbose"; };
   const bool tell = std::any_of(words.begin(), words.end(), detailed);
   return {ErrorKind::failed, "pare",
-          fmt::format("failed in a way that no check foresaw{}{}", tell ? ": " : "; -v shows what a library said of it",
-                      tell ? said : "")};
+          fmt::format("failed in a way that no check foresaw{}{}",
+                      tell ? ": " : "; -v shows what a library said about it", tell ? said : "")};
 }
 
 // The words after a command that starts others are theirs.

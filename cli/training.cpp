@@ -38,10 +38,11 @@ TrainingOutcome train_with_feedback(Session& session, const Graph& graph, const 
   if (!job.what.empty()) session.say("{}\n", job.what);
   if (data.split == "all" && !session.trained_on_all())
     session.say(
-        "note: the data is not divided into train and test: metrics and gates (--max-drop) are of images that are "
-        "trained on\n");
+        "note: the data is not divided into train and test: metrics and gates (--max-drop) are measured on images that "
+        "are trained on\n");
   if (options.validation > 0)
-    session.say("{} of the training images are held out, and {}; metrics are of the test images\n", options.validation,
+    session.say("{} of the training images are held out, and {}; metrics are measured on the test images\n",
+                options.validation,
                 job.keep_last ? "watched only: the last epoch is kept" : "choose the epoch that is kept");
   const InterruptWatch watch;
   const int64_t epochs = options.train.epochs;

@@ -1,5 +1,5 @@
-// Any bytes as a PNG, as an image and as packed images: read, or refused with an Error. They are read as they are, and
-// once more with the checksums of the chunks put right, since libpng stops at a wrong one.
+// Any bytes as a PNG, as an image and as packed images, and as records of CIFAR: read, or refused with an Error. They
+// are read as they are, and once more with the checksums of the chunks put right, since libpng stops at a wrong one.
 #include <ATen/ATen.h>
 #include <zlib.h>
 
@@ -52,6 +52,10 @@ void read_png(std::span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read_png(std::as_bytes(std::span(data, size)));
   read_png(std::as_bytes(std::span<const uint8_t>(with_right_checksums(data, size))));
+  read_or_refuse([&] {
+    const auto records = pare::decode_cifar_binary(std::as_bytes(std::span(data, size)), "fuzz");
+    if (records.images.numel() + records.labels.numel() != static_cast<int64_t>(size)) std::abort();
+  });
   // The labels beside the packing are the same kind of guest.
   read_or_refuse([&] { pare::decode_json_labels({reinterpret_cast<const char*>(data), size}, "fuzz"); });
   return 0;

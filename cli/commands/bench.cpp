@@ -64,11 +64,12 @@ class Bench : public Command {
   void describe(OptionVisitor& options) override {
     options.positional("models", models_, "ONNX files, or weights with --arch");
     options.heading("how it is measured");
-    options.essential().field("batch", batch_,
-                              "images in a batch; a model whose file fixes another is measured in that, and said");
+    options.essential().field(
+        "batch", batch_,
+        "images in a batch; a model whose file fixes another batch is timed with that, and a note says so");
     options.field("rounds", rounds_, "timed runs of each model");
-    options.essential().field("seconds", seconds_, "stop after this time (and at least 5 rounds)");
-    options.field("no-onnxruntime", no_onnxruntime_, "do not measure in ONNX Runtime too");
+    options.essential().field("seconds", seconds_, "stop after this many seconds (and at least 5 rounds)");
+    options.field("no-onnxruntime", no_onnxruntime_, "do not measure in ONNX Runtime as well");
     model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 
@@ -100,7 +101,8 @@ class Bench : public Command {
     if (no_onnxruntime_) return peer;
     const fs::path modules = OnnxRuntime::find();
     if (modules.empty()) {
-      session.say("ONNX Runtime is not here; npm install onnxruntime-node --ignore-scripts in ./data gets it\n");
+      session.say(
+          "ONNX Runtime is not installed here; npm install onnxruntime-node --ignore-scripts in ./data gets it\n");
       return peer;
     }
     try {
@@ -164,9 +166,10 @@ class Bench : public Command {
       entry.update(to_json(model_entry(models_[m], cost)));
       entry.update({{"mac_ratio", fewer}, {"zeros", part_of_zeros(graphs[m])}, {"batch", batch_of(graphs[m], batch_)}});
       if (const int64_t batch = batch_of(graphs[m], batch_); batch != batch_)
-        notes.push_back(fmt::format(
-            "{}: its file fixes a batch of {}, not {}: times are of that; images/s, speed-up and MACs are of an image.",
-            models_[m], batch, batch_));
+        notes.push_back(
+            fmt::format("{}: its file fixes a batch of {}, not {}: times are for that batch; images/s, speed-up and "
+                        "MACs are per image.",
+                        models_[m], batch, batch_));
       const Latency* theirs = peer.numbers[m] ? &latencies[next++] : nullptr;
       std::vector<std::string> own = row(m, "pare", latencies[m], own_figures, fewer);
       if (theirs != nullptr) {

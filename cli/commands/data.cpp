@@ -33,7 +33,7 @@ class Data : public Command {
     options.essential().field("output", output_, "the directory; then --data scenes:DIR reads it");
     options.field("train", train_, "scenes of the split train");
     options.field("test", test_, "scenes of the split test");
-    options.field("preview", preview_, "also write a sheet SPLIT.png of so many scenes and their masks");
+    options.field("preview", preview_, "also write a sheet SPLIT.png of this many scenes and their masks");
     options.only({"output", "train", "test", "preview"}, {with("what", {"make"})});
   }
 
@@ -42,7 +42,7 @@ class Data : public Command {
     if (words_.size() == 2 && words_[0] == "path") {
       if (words_[1] == "scenes")
         throw Error(ErrorKind::usage, "scenes",
-                    "are composed in memory and lie nowhere; keep them with: pare data make scenes -o DIR, and read "
+                    "are composed in memory and stored nowhere; keep them with: pare data make scenes -o DIR, and read "
                     "them with: --data scenes:DIR");
       const DatasetPlace place = find_dataset(words_[1]);
       if (!place.found()) {

@@ -32,7 +32,7 @@ class Diff : public Command {
     options.heading("output");
     options.essential().field("html", html_, "FILE.html: both graphs side by side");
     options.field("samples", samples_, "random inputs to compare the outputs on (0: do not)");
-    options.field("all", all_, "list also what is the same");
+    options.field("all", all_, "also list what is the same");
     model_options_.describe(options, {with("models", {"!*.onnx"})});
   }
 

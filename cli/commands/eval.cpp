@@ -45,11 +45,12 @@ class Eval : public Command {
     if (data_.has_pictures()) say_pictures(session, models_, graphs, data_);
     const std::vector<std::string> all = metric_names(data.multi_label());
     if (threshold_ != EvaluateOptions{}.threshold && !data.multi_label())
-      throw Error(ErrorKind::usage, "--threshold", "is that of several labels, {} has one for each image", data.name);
+      throw Error(ErrorKind::usage, "--threshold", "is for data with several labels, {} has one for each image",
+                  data.name);
     if (metrics_.empty()) metrics_ = all;
     for (const auto& metric : metrics_)
       if (std::find(all.begin(), all.end(), metric) == all.end())
-        throw Error(ErrorKind::usage, "--metrics", "{} is not defined for the {}-label {}; take of {}", metric,
+        throw Error(ErrorKind::usage, "--metrics", "{} is not defined for the {}-label {}; choose from {}", metric,
                     data.multi_label() ? "multi" : "single", data.name, fmt::join(all, ", "));
     Watch watch(session, "evaluating");
     const Evaluation result =

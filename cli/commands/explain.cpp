@@ -39,7 +39,7 @@ class Explain : public Command {
     options.heading("output");
     options.essential().field("output", output_, "directory for the pictures");
     options.heading("what is shown");
-    options.essential().field("compare", compare_, "other models, whose maps are put beside and compared");
+    options.essential().field("compare", compare_, "other models, whose maps are shown beside it and compared");
     options.essential().field(
         "class", class_,
         "class to explain, by number or name (default: the top one; of multi-label data those present)");

@@ -66,7 +66,8 @@ class Fuse : public Command {
     result["plans"] = plan_images(session, done.result);
     if (!done.split.empty()) result["split"] = done.split;
     if (done.split == "all" && done.samples > 0)
-      session.say("note: the data is not divided into train and test: metrics are of images that were learned from\n");
+      session.say(
+          "note: the data is not divided into train and test: metrics are measured on images that were learned from\n");
     drift_.report(session, graphs.at(reference), done.result.fused, result);
     return result;
   }

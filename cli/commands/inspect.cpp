@@ -171,7 +171,7 @@ class Inspect : public Command {
     for (const auto& info : model.graph.outputs) show("output", info);
     for (const auto& [name, shape] : map.shapes.assumed)
       session.print("  assumed {} [{}]\n", name, fmt::join(shape, ", "));
-    session.print("  {} nodes, {} parameters, {}{} MACs a sample, {} bytes of tensors\n", model.graph.nodes.size(),
+    session.print("  {} nodes, {} parameters, {}{} MACs per sample, {} bytes of tensors\n", model.graph.nodes.size(),
                   with_commas(cost.parameters), cost.complete ? "" : "at least ", with_commas(cost.macs),
                   with_commas(cost.bytes));
     size_t shown = 0;

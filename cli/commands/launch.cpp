@@ -47,7 +47,7 @@ class Launch : public Command {
   void describe(OptionVisitor& options) override {
     options.heading("processes");
     options.essential().field("ranks", ranks_,
-                              "how many processes; what follows is the command and its options, the common ones too");
+                              "how many processes; what follows is the command with its options, common ones included");
   }
 
   nlohmann::json run(Session& session) override {

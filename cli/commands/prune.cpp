@@ -31,7 +31,7 @@ class Prune : public Command {
  public:
   std::string_view name() const override { return "prune"; }
   std::string_view summary() const override {
-    return "Remove channels, and let the kept ones take over from them (neuron merging and past it)";
+    return "Remove channels, and let the kept ones take over from them (neuron merging and beyond)";
   }
   std::vector<Example> examples() const override {
     return {

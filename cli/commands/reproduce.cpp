@@ -42,7 +42,8 @@ class Reproduce : public Command {
     options.positional("paper", paper_, fmt::format("{} or all", fmt::join(names, ", ")));
     options_.describe(options);
     options.heading("what is measured");
-    options.field("processes", processes_, "measure in so many processes at once (0: as many as --threads, at most 8)");
+    options.field("processes", processes_,
+                  "measure in this many processes at once (0: as many as --threads, at most 8)");
   }
 
   nlohmann::json run(Session& session) override {

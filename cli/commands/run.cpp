@@ -43,7 +43,7 @@ class Run : public Command {
     options.essential().field("random", random_, "random inputs instead");
     options.heading("output");
     options.essential().field("output", output_,
-                              "directory for the outputs, made if it is not there (default: keep none)");
+                              "directory for the outputs, made if it does not exist (default: keep none)");
     options.field("class-map", class_map_, "names of the classes in the order of the scores, one per line");
     pictures_.describe_pictures(options);
     const OptionScope of_pictures = {with("input", {"*.[pP][nN][gG]", "*.[jJ][pP][gG]", "*.[jJ][pP][eE][gG]"})};

@@ -10,6 +10,7 @@
 #include "pare/error.h"
 #include "pare/metrics/evaluate.h"
 #include "pare/samples/samples.h"
+#include "pare/workflow/sparsifier_traits.h"
 #include "pare/workflow/sparsify.h"
 #include "pare/zoo/model.h"
 #include "training.h"
@@ -44,8 +45,8 @@ class Sparsify : public Command {
     drift_.describe(options);
     written_.describe(options);
     options.only({"rewind"}, {without("method", {"cs"})});  // only tickets begin with early weights
-    // These train nothing of a trained model but its fine-tuning, which has its own rate.
-    const OptionScope trains = {without("method", {"magnitude", "wanda", "obs"}), without("model")};
+    // Methods that remove at once train nothing but the fine-tuning of a trained model, which has a rate of its own.
+    const OptionScope trains = {without("method", sparsifiers_with(&SparsifierTraits::at_once)), without("model")};
     options.only({"epochs", "lr"}, trains);
     TrainingOptions training;
     for (const auto& name : described_names([&](OptionVisitor& visitor) { training.describe(visitor); }))

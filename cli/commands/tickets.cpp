@@ -60,10 +60,11 @@ class Tickets : public Command {
     model_options_.describe(options);
     data_.describe(options);
     options.heading("output");
-    options.essential().field("output", output_, "directory for the tickets and their table, made if it is not there");
+    options.essential().field("output", output_,
+                              "directory for the tickets and their table, made if it does not exist");
     options.heading("search");
     options.essential().field("transfer", transfer_, "also train the tickets that are named on this data");
-    options.essential().field("processes", processes_, "search in so many processes at once");
+    options.essential().field("processes", processes_, "search in this many processes at once");
     options.field("join", join_, "HOST:PORT of a search: take candidates from it, without collecting");
     tickets_.describe(options);
     options.only({"transfer", "processes"}, {without("join")});

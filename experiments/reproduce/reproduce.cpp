@@ -12,10 +12,10 @@
 #include "pare/core/file.h"
 #include "pare/core/file_lock.h"
 #include "pare/core/glob.h"
+#include "pare/data/threads_restored.h"
 #include "pare/error.h"
 #include "pare/metrics/evaluate.h"
 #include "pare/version.h"
-#include "pare/workflow/threads_restored.h"
 
 namespace pare {
 
@@ -39,7 +39,7 @@ void ReproduceOptions::describe(OptionVisitor& options) {
   options.field("checkpoints", checkpoints, "directory of published checkpoints (default: the usual places)");
   options.field("imagenet", imagenet, "folder:DIR of ImageNet's validation images, one directory per class");
   options.field("voc", voc, "voc:DIR of PASCAL VOC 2012 (the directory of VOCdevkit)");
-  options.field("seeds", seeds, "attribution: means over so many seeds (0: as many as the scale has)");
+  options.field("seeds", seeds, "attribution: means over this many seeds (0: as many as the scale has)");
   options.essential().field("tables", tables,
                             "only the tables whose name this glob matches, also those that take long");
   options.field("fresh", fresh, "measure every row anew; with `tables`, every row of those");

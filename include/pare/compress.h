@@ -64,8 +64,8 @@ struct CompressPoint {
   double latency = 0;           // median seconds per batch
   double base_latency = 0;      // of the original, measured in turns with it
   std::optional<double> score;  // on held-out samples
-  double drop = 0;              // of it, and half the width of its 95 % interval
-  double interval = 0;
+  double drop = 0;              // of the score
+  double interval = 0;          // half the width of the drop's 95 % interval
 
   double speed_up() const { return latency > 0 ? base_latency / latency : 1; }
 };
@@ -88,14 +88,14 @@ struct CompressResult {
   size_t chosen = 0;                  // among them
   std::vector<PrunedGroup> groups;
   std::vector<CompressStep> steps;  // with int8: after each step
-  Measured before;                  // on data used neither for learning nor for the search, where there is such
+  Measured before;                  // on data used neither for learning nor for the search, where there is any
   Measured after;
   std::vector<std::string> notes;
   double seconds = 0;
 };
 
 // Some samples are held out to judge by; the network that is returned has learned from all. Error{usage} for a goal
-// that can't be reached whatever it costs.
+// that can't be reached at any cost.
 CompressResult compress(const Graph& graph, const Samples& samples, const CompressOptions& options,
                         Observer& observer = unobserved());
 

@@ -3,8 +3,8 @@
 //
 //   (1 − α) L + α KD + β R
 //
-// α = 0.9 and T = 4 are the published values for students trained anew; networks that were pruned are fine-tuned with
-// α = 0. The teacher runs as it is used, the student in training mode; one run of each per step.
+// α = 0.9 and T = 4 are the published values for students trained anew; pruned networks are fine-tuned with α = 0. The
+// teacher runs in inference mode, the student in training mode; each step runs both once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,7 +47,7 @@ struct MatchMethod {
   std::string name;
   double weight = 0;  // β unless another is asked for
   Layers layers = Layers::last;
-  Gradients gradients = Gradients::none;  // with respect to what it needs the teacher's
+  Gradients gradients = Gradients::none;  // what the teacher's are taken with respect to
   std::function<at::Tensor(const Matched&)> penalty;
 };
 
@@ -62,7 +62,7 @@ struct DistillationOptions {
   std::string match = "none";
   std::optional<double> match_weight;     // β; none: the method's own
   double drop = 0.3;                      // ρ of sswa
-  std::vector<std::string> match_layers;  // layers of the teacher, or TEACHER=STUDENT; none: as the method has them
+  std::vector<std::string> match_layers;  // NAME in both networks, or STUDENT=TEACHER; none: as the method has them
 
   void describe(OptionVisitor& options);
   void check() const;  // Error{usage}

@@ -5,8 +5,9 @@
 //   ebp, contrastive-ebp                        at a layer, or the input
 //   lrp, rap                                    at the input, or a layer
 //
-// The map of an input or a layer with channels is their sum; of gradient and smoothgrad the largest size; of rap and
-// contrastive-ebp the positive part of the sum. An Attributor is immutable and may be used by several threads.
+// Where an input or a layer has channels, its map is their sum; for gradient and smoothgrad it is the largest
+// magnitude, for rap and contrastive-ebp the positive part of the sum. An Attributor is immutable and may be used by
+// several threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>

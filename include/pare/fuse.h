@@ -43,21 +43,22 @@ struct NamesOf<NeuronDistance> {
   static constexpr std::string_view names[] = {"unit", "correlation", "euclidean", "squared", "cosine"};
 };
 
-// Equal, or by the norm of a neuron's weights.
+// The same for every neuron, or by the norm of its weights.
 enum class NeuronMass { uniform, l1, l2 };
 template <>
 struct NamesOf<NeuronMass> {
   static constexpr std::string_view names[] = {"uniform", "l1", "l2"};
 };
 
-// Of outgoing weights where widths differ: so that sums are preserved, or averaged as published.
+// How outgoing weights are scaled where widths differ: so that sums are preserved, or averaged as published.
 enum class ColumnScaling { preserving, published };
 template <>
 struct NamesOf<ColumnScaling> {
   static constexpr std::string_view names[] = {"preserving", "published"};
 };
 
-// Statistics after averaging: as they come, of each neuron, or by least squares to the parents.
+// What is repaired after averaging: nothing, the statistics of each neuron, or every layer by least squares towards the
+// parents.
 enum class FusionRepair { none, rescale, regression };
 template <>
 struct NamesOf<FusionRepair> {
@@ -109,10 +110,9 @@ struct FusionResult {
   bool on_noise = false;  // the repair used inputs that it made itself
 };
 
-// `samples`, which need no labels, are looked at by alignment of activations and by repairs; empty: no data. With
-// several ranks each takes its part of them. The fused model has the reference's types and batch. Error{usage} for
-// options that do not fit (fewer than two models, activations without samples), Error{shape} naming the first node that
-// differs.
+// `samples`, which need no labels, serve to align activations and to repair; empty: no data. With several ranks each
+// takes its part of them. The fused model has the reference's types and batch. Error{usage} for options that do not fit
+// (fewer than two models, activations without samples), Error{shape} naming the first node that differs.
 FusionResult fuse(const std::vector<Graph>& models, const Samples& samples, const FuseOptions& options,
                   Observer& observer = unobserved());
 

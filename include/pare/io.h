@@ -14,8 +14,8 @@
 
 namespace pare {
 
-// Of a residual network where the width changes: a subsamples and pads with zeros, b is a 1×1 convolution and a batch
-// norm; automatic: the architecture's own.
+// The shortcuts of a residual network where its width changes: a subsamples and pads with zeros, b is a 1×1 convolution
+// and a batch norm; automatic: the architecture's own.
 enum class Shortcut { automatic, a, b };
 template <>
 struct NamesOf<Shortcut> {
@@ -53,7 +53,7 @@ struct Model {
 
 // Reads `path` (by its content), or initialises the architecture `arch` from the seed when `path` is empty.
 // Error{usage} when weights come without an architecture. Open extents that `input_shape` gives are assumed
-// (Dim::assumed); names that are no input of the model are ignored.
+// (Dim::assumed); names that are not inputs of the model are ignored.
 Model load_model(const std::string& path, const ModelOptions& options, uint64_t seed = 0);
 Graph load(const std::filesystem::path& path, const ModelOptions& options = {});
 // A fresh network of an architecture.

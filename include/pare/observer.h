@@ -58,6 +58,7 @@ std::unique_ptr<ProcessGroup> join_ranks();
 class Observer {
  public:
   virtual ~Observer() = default;
+  // `all` is 0 where nobody knows how much there will be: over a stream.
   virtual void progress(std::string_view /*what*/, int64_t /*done*/, int64_t /*all*/) {}
   virtual void note(const std::string& /*text*/) {}
   virtual bool cancelled() { return false; }
@@ -65,7 +66,9 @@ class Observer {
 
   // Reports progress; throws Error{interrupted} when cancelled.
   void step(std::string_view what, int64_t done, int64_t all) {
-    if (cancelled()) throw Error(ErrorKind::interrupted, std::string(what), "stopped after {} of {}", done, all);
+    if (cancelled())
+      throw Error(ErrorKind::interrupted, std::string(what), "stopped after {} of {}", done,
+                  all > 0 ? std::to_string(all) : "an unknown number");
     progress(what, done, all);
   }
 };

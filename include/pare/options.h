@@ -59,8 +59,8 @@ E value_of(std::string_view name, const std::string& option) {
 }
 
 // What another option of the same method has to be for an option to be meaningful. `values` are globs, with a leading
-// '!' for what must not match; one of them has to fit the other's value, or one of its values where it has several. No
-// globs: the other is anything but its default.
+// '!' for what must not match; one of them has to match the other option's value, or one of its values where it has
+// several. No globs: anything but its default.
 struct Condition {
   std::string option;
   std::vector<std::string> values;
@@ -92,7 +92,7 @@ struct OptionField {
   bool essential = false;    // among the few that help shows at first
 };
 
-// Goes through options as a `describe` lists them. What is made of them is in visit().
+// Goes through options as a `describe` lists them. What it does with them is up to visit().
 class OptionVisitor {
  public:
   virtual ~OptionVisitor() = default;

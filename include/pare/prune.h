@@ -76,7 +76,7 @@ struct PruneOptions {
   bool unchecked = false;  // else a group is only cut where held-out samples find compensation no better
   double ridge = 0;        // of solved layers; 0: chosen on held-out samples
   MadeImages images = MadeImages::distilled;
-  int64_t samples = 0;        // how many methods learn from; 0: 256 of those given, 128 that are made
+  int64_t samples = 0;        // that methods learn from; 0: 256 of those given, 128 that are made
   int64_t distill_steps = 0;  // steps that make an image; 0: as many as it needs
   bool no_mirror = false;     // colour images are used mirrored as well unless this is set
 

@@ -1,6 +1,6 @@
 // Quantisation after training: weights as 8-bit or 4-bit integers, activations as 8-bit ones, in ONNX's own form
 // (QuantizeLinear and DequantizeLinear, "QDQ"), which ONNX Runtime, OpenVINO and TensorRT read. A few hundred samples
-// without labels show how far activations range and allow making up for what rounding loses.
+// without labels tell the ranges of activations, and how other weights can make up for what rounding loses.
 //
 //   pare::QuantizeResult small = pare::quantize(model, samples, {});
 #pragma once
@@ -34,8 +34,8 @@ struct NamesOf<ActivationBits> {
   static constexpr std::string_view names[] = {"int8", "symmetric", "none"};
 };
 
-// Which range the integers of an activation cover: all values seen; all but the rarest; that which keeps the
-// distribution most alike (KL divergence); or that with the least mean squared error.
+// Which range the integers of an activation cover: all values seen; all but the rarest; the one that keeps the
+// distribution most alike (KL divergence); or the one with the least mean squared error.
 enum class RangeMethod { minmax, percentile, entropy, mse };
 template <>
 struct NamesOf<RangeMethod> {

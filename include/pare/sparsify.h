@@ -88,7 +88,7 @@ struct SparsifyOptions {
   std::optional<double> mask_rate;  // learning rate of the masks, times that of the weights: cs 20, l0 0.5 unless given
   GatesBy gates_by = GatesBy::adam;  // l0
   int64_t rounds = 1;
-  double round_rate = 0.2;  // imp: part of the kept weights that goes in each round, unless `sparsity` says
+  double round_rate = 0.2;  // imp: part of the kept weights that goes in each round, unless `sparsity` is given
   int64_t rewind = 0;       // epoch to which weights (imp, weight-rewind) or the learning rate (lr-rewind) go back
   int64_t finetune = 0;     // epochs with the mask fixed
   double finetune_lr = 0.01;

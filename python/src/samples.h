@@ -1,9 +1,8 @@
 // Samples as Python has them. For a graph of n inputs they are
 //   an array                                  where n is 1
 //   a tuple or list of n arrays, or of n + 1  the last of which are the labels
-//   any other iterable                        of arrays or of tuples as above, each of them a batch, or one sample,
-//   which
-//                                             has one axis less than the graph's input: a torch.utils.data.DataLoader
+//   any other iterable                        of arrays or of tuples as above, each of them a batch, or one sample
+//                                             with one axis less than the graph's input: a torch.utils.data.DataLoader
 #pragma once
 
 #include <pybind11/pybind11.h>

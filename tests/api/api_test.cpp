@@ -126,6 +126,22 @@ TEST(Api, AnObserverHearsAndStops) {
   EXPECT_EQ(counter.calls, 2);
 }
 
+struct Totals : Observer {
+  std::vector<int64_t> heard;
+  void progress(std::string_view, int64_t, int64_t all) override { heard.push_back(all); }
+};
+
+TEST(Api, AStreamHasNoTotalThatAnObserverCouldHear) {
+  const Task task(64);
+  Totals known, unknown;
+  evaluate(small_net(), task.samples(), {.batch = 32}, known);
+  EXPECT_THAT(known.heard, testing::Each(64));
+  evaluate(std::vector{small_net()}, task.stream(32), {.batch = 32}, unknown);
+  explain(small_net(), task.stream(32), {.attribution = {.method = "gradient"}}, unknown);
+  EXPECT_THAT(unknown.heard, testing::Each(0));
+  EXPECT_GE(unknown.heard.size(), 4U);
+}
+
 TEST(Api, TrainsWithoutLeavingFiles) {
   const Task task(200);
   const auto before = std::distance(std::filesystem::directory_iterator("."), {});

@@ -54,7 +54,7 @@ TEST(Explained, TakesScoresInFrontOfASoftmaxAndFindsLayers) {
   }
   // Values that pass by the cut are handed over too.
   const Graph residual = branching_net();
-  const Cut cut = cut_behind(residual, residual.nodes[3].outputs[0]);
+  const Cut cut = cut_after(residual, residual.nodes[3].outputs[0]);
   EXPECT_GE(cut.boundary.size(), 2u);
   const at::Tensor x = images(2);
   const auto between = forward(cut.front, {&x, 1}).outputs;
@@ -100,7 +100,7 @@ TEST(Explained, AnActivationInABranchGivesWayToTheJoin) {
 }
 
 // Where one place is left of the picture, an extent of channels that come last is none of it.
-TEST(Explained, ChannelsBehindTheLastPoolAreNoPicture) {
+TEST(Explained, ChannelsAfterTheLastPoolAreNoPicture) {
   const auto turned = [](TestGraph& g, const std::string& v, const std::vector<int64_t>& order) {
     return g.node("Transpose", {v}, {{"perm", order}});
   };
@@ -109,8 +109,8 @@ TEST(Explained, ChannelsBehindTheLastPoolAreNoPicture) {
   };
   TestGraph first;
   const std::string sum = first.conv(first.input("x", {-1, 3, 8, 8}), 3, 4);
-  const std::string behind = normed(first, turned(first, first.node("GlobalAveragePool", {sum}), {0, 2, 3, 1}));
-  const std::string flat = first.node("Flatten", {turned(first, behind, {0, 3, 1, 2})});
+  const std::string after = normed(first, turned(first, first.node("GlobalAveragePool", {sum}), {0, 2, 3, 1}));
+  const std::string flat = first.node("Flatten", {turned(first, after, {0, 3, 1, 2})});
   const Graph pooled_first = first.finish(first.linear(flat, 4, 5));
   EXPECT_EQ(last_spatial_activation(pooled_first), sum);
   EXPECT_EQ(last_spatial_value(pooled_first), sum);
@@ -146,7 +146,7 @@ TEST(Explained, ScoresAreOneRowAnImage) {
   EXPECT_THROW(Attributor(dense, {}).explain(images(2)), Error);
 }
 
-TEST(Explained, LooksForScoresBehindReshapes) {
+TEST(Explained, LooksForScoresBeforeReshapes) {
   for (const char* probability : {"Softmax", "Sigmoid"})
     for (const char* after : {"Identity", "Flatten"}) {
       Graph graph = plain_net();
@@ -162,7 +162,7 @@ TEST(Explained, LooksForScoresBehindReshapes) {
   EXPECT_EQ(score_value(graph), "q");
 }
 
-// A layer in front of a batch norm is itself, not what the norm makes of it.
+// A layer before a batch norm is itself, not what the norm makes of it.
 TEST(Explained, ObservedLayersKeepTheirValues) {
   const Graph graph = plain_net({.bias = true, .batch_norm = true});
   const Node& conv = graph.nodes.at(4);

@@ -264,7 +264,7 @@ TEST(Oracles, BranchesShareRelevance) {
   }
 }
 
-// Behind a LeakyReLU inner layers read values of both signs.
+// After a LeakyReLU inner layers read values of both signs.
 TEST(Oracles, SignedInputsOfInnerLayers) {
   for (const uint64_t seed : {3, 4}) {
     const Walker w(plain_net({.bias = true, .leak = 0.3, .seed = seed}), images(1, 3, seed));

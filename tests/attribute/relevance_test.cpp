@@ -30,7 +30,7 @@ TEST(Lrp, AlphaBetaConservesAtEveryLayer) {
     EXPECT_LT(largest(sums(branching.lrp(preset)) - branching.score), 1e-12) << preset;
 }
 
-// Sums of values of both signs, as in networks that normalise in front of their layers: where all terms are negative
+// Sums of values of both signs, as in networks that normalise before their layers: where all terms are negative
 // nothing raises them, and yet they matter. What layers read is positive here, so that each has terms of both signs.
 TEST(Lrp, SumsAndAveragesOfNegativeValuesLoseNothing) {
   TestGraph g(3);

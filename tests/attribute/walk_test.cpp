@@ -130,7 +130,7 @@ TEST(Walk, ABatchNormIsALinearLayerOfItsOwn) {
 TEST(Walk, SaysWhatGoesPastALayer) {
   const Graph graph = branching_net();
   const Walker w(graph, images(3));
-  const std::string inner = graph.nodes[3].outputs[0];  // the other branch of the Add reads what is in front of it
+  const std::string inner = graph.nodes[3].outputs[0];  // the other branch of the Add reads what is before it
   for (const char* preset : {"z-plus", "zero"}) {
     const Walked walked = walk_back(graph, w.values, one_hot(w.scores, w.classes) * w.score.unsqueeze(1), inner,
                                     lrp_rule(lrp_preset(preset)));
@@ -164,7 +164,7 @@ TEST(Walk, AMatrixProductAndItsBiasAreALinearLayer) {
   }
 }
 
-// A hidden one too, whatever the convolutions in front of it follow.
+// A hidden one too, whatever the convolutions before it follow.
 TEST(Walk, AHiddenMatrixProductAndItsBiasAreALinearLayer) {
   const auto net = [](bool joined) {
     TestGraph g(3);
@@ -194,7 +194,7 @@ TEST(Walk, LongChainsInFrontOfALayerTakeNoTime) {
   EXPECT_LT(largest(sums(w.lrp("z-plus")) - w.score), 1e-11);
 }
 
-// --- what stands in front of the first layer
+// --- what stands before the first layer
 
 // Every method arrives with all of the score at `values` together, and gets to the input.
 void expect_conserved(const Graph& graph, const std::vector<std::string>& values) {

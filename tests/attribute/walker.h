@@ -13,7 +13,8 @@ namespace pare {
 
 // Walks of a graph from the classes 0, 1, … of the images in turn.
 struct Walker {
-  Walker(Graph of, at::Tensor images) : graph(std::move(of)), x(std::move(images)), values(values_of(graph, x)) {
+  Walker(Graph network, at::Tensor images)
+      : graph(std::move(network)), x(std::move(images)), values(values_of(graph, x)) {
     scores = values.at(graph.outputs[0].name);
     classes = at::arange(x.size(0), at::kLong).remainder(scores.size(1));
     score = class_scores(scores, classes);

@@ -93,8 +93,8 @@ TEST(DistillImages, AreTheSameByAnyNumberOfThreads) {
   EXPECT_TRUE(at::equal(made(1), made(3)));
 }
 
-// Shapes before one another: neighbouring pixels are mostly alike, and where they are not the step is large, which no
-// Gaussian noise of the same spectrum has.
+// Shapes in front of one another: neighbouring pixels are mostly alike, and where they are not the step is large, which
+// no Gaussian noise of the same spectrum has.
 TEST(Leaves, HaveFlatAreasAndEdges) {
   const at::Tensor images = leaf_images(8, 3, 64, 48, 7);
   EXPECT_EQ(images.sizes(), (std::vector<int64_t>{8, 3, 64, 48}));

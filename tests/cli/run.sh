@@ -635,6 +635,11 @@ for option in --channels=0.5 --params=0.5 --macs=0.5 --empty --steps=2 --finetun
   exits "prune --scan $option" 2 prune --arch lenet-5 --scan bad.svg $option
   check "prune --scan $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*without --scan" stderr
 done
+# What is empty goes without images and without anything that makes up for it.
+for option in --minutes=1 --samples=8 --ridge=1 --unchecked --no-mirror; do
+  exits "prune --empty $option" 2 prune --arch lenet-5 --empty $option -o bad.onnx
+  check "prune --empty $option: is named" "$(head -c 300 stderr)" grep -q -e "${option%%=*}: .*without --empty" stderr
+done
 for ratio in 0 1 nan 1.5; do
   exits "prune: a ratio of $ratio" 2 prune --arch lenet-5 --channels $ratio -o bad.onnx
 done

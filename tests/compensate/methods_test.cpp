@@ -73,7 +73,7 @@ TEST(MostSim, IsAlgorithmOneForLinearLayers) {
   EXPECT_FALSE(most_sim(net.problem(), {.threshold = 1}).reason.empty());
 }
 
-TEST(MostSim, WeighsCosineAndBiasBehindABatchNorm) {
+TEST(MostSim, WeighsCosineAndBiasAfterABatchNorm) {
   Graph graph = conv_graph();
   graph.tensors["t1"] = graph.tensors["t1"] * at::tensor({1., 1., -1., -1., 1., -1., 1., 1.}, at::kDouble);
   const Net net(graph);

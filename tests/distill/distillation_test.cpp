@@ -65,7 +65,7 @@ double penalty_of(const DistillationOptions& options, const Graph& student, cons
 at::Tensor slow_map(const Graph& graph, const at::Tensor& x, const at::Tensor& classes, const std::string& layer) {
   std::vector<at::Tensor> maps;
   for (int64_t n = 0; n < x.size(0); ++n) {
-    const Cut cut = cut_behind(graph, layer);
+    const Cut cut = cut_after(graph, layer);
     const at::Tensor image = x.slice(0, n, n + 1);
     auto boundary = forward(cut.front, {&image, 1}).outputs;
     const at::Tensor A = boundary[0] = boundary[0].detach().requires_grad_();
@@ -232,7 +232,7 @@ TEST(Distillation, TheHeadsBiasHasNoPartInMaps) {
   const std::string bias = student.nodes.back().inputs[2];
   Distillation with(teacher_net(), student, only("swa"));
   Distillation without(teacher_net(), student, {.alpha = 0});
-  const auto gradient = [&](Objective& of) { return step_of(of, student, batch).gradients.at(bias); };
+  const auto gradient = [&](Objective& objective) { return step_of(objective, student, batch).gradients.at(bias); };
   EXPECT_LT(largest(gradient(with) - gradient(without)), 1e-15);
 }
 
@@ -285,7 +285,7 @@ TEST(Distillation, TheTeacherIsNotInTraining) {
   }
 }
 
-// The first convolution of a bottleneck comes before its stride: it has the extent of the stage in front of it.
+// The first convolution of a bottleneck comes before its stride: it has the extent of the stage before it.
 TEST(Distillation, StagesEndBeforeTheNextOneBegins) {
   TestGraph g;
   using Ints = std::vector<int64_t>;
@@ -318,7 +318,7 @@ TEST(Distillation, WidthsAndArchitecturesMayDiffer) {
   EXPECT_GT(loss({.match = "swa", .match_layers = {"features.10=" + last_spatial_value(explained_graph(teacher))}}), 0);
 }
 
-// A layer in front of a batch norm is the same layer in both networks: of two that are equal nothing is to be matched.
+// A layer before a batch norm is the same layer in both networks: of two that are equal nothing is to be matched.
 TEST(Distillation, MatchesALayerInFrontOfItsBatchNorm) {
   at::manual_seed(2);
   Batch batch{.images = at::randn({3, 3, 32, 32}), .labels = at::tensor({0, 4, 9}, at::kLong)};

@@ -73,7 +73,7 @@ TEST_F(ReproduceTest, FreshTablesLeaveTheRowsOfOthers) {
   EXPECT_EQ(measured["small"], 2);
 }
 
-// Behind batch norms the authors' program has scales of its own: its figures stand beside those.
+// After batch norms the authors' program has scales of its own: its figures stand beside those.
 TEST_F(ReproduceTest, PublishedMergingIsByTheReleasedScales) {
   size_t rows = 0;
   for (const auto& row : listed("merging")) {

@@ -97,7 +97,7 @@ TEST(CheckClasses, ComparesScoresWithClassesBeforeARun) {
   }
 }
 
-// A network that ends in probabilities has the loss and the threshold of the scores in front of them.
+// A network that ends in probabilities has the loss and the threshold of the scores before them.
 TEST(EvaluateMultiLabel, TakesTheScoresInFrontOfProbabilities) {
   const auto data = random_multi_label(20, 6);
   const Graph plain = build("lenet-5", {.classes = 6}, 1);

@@ -18,8 +18,8 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // The tables of the scikit-learn runs:
 //   s = [[((7*i*i + 11*j + 3*i*j) % 7) / 8 for j in range(5)] for i in range(12)]
-//   y = [[(i*7 + j*j + i*j) % 3 == 0 for j in range(5)] for i in range(12)];  lab = [(2*i + i*i*i) % 5 for i in
-//   range(12)]
+//   y = [[(i*7 + j*j + i*j) % 3 == 0 for j in range(5)] for i in range(12)]
+//   lab = [(2*i + i*i*i) % 5 for i in range(12)]
 at::Tensor table_scores() {
   auto s = at::empty({12, 5}, at::kDouble);
   for (int i = 0; i < 12; ++i)

@@ -1,8 +1,7 @@
 // What must hold for any graph: removed channels are masked ones, and a file says what was written into it.
 //   PARE_RANDOM_GRAPHS   how many (200)
 //   PARE_RANDOM_SEED     the first seed (1)
-//   PARE_RANDOM_OUT      a directory for each graph with its input and outputs, which ONNX Runtime is to compute as
-//   well
+//   PARE_RANDOM_OUT      a directory for each graph with its input and outputs, which ONNX Runtime is to compute, too
 //                        (tests/peers/random_graphs.sh)
 #include "random/random_graph.h"
 #include "random/outputs.h"

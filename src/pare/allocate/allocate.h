@@ -20,8 +20,8 @@ struct AllocationOption {
   double cost = 0;
 };
 
-// One option of each part such that costs sum to `budget` at the most and losses to as little as possible; nothing when
-// the cheapest options already cost more.
+// One option of each part such that costs sum to at most `budget` and losses to as little as possible; nothing when the
+// cheapest options already cost more.
 std::optional<std::vector<size_t>> allocate(const std::vector<std::vector<AllocationOption>>& parts, double budget);
 
 // The same where the cost of a choice (an option for each part) is any function that grows with every width. Options

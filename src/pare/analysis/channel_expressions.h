@@ -1,12 +1,14 @@
 // What a channel is: an expression over the rows of the layers that make it, for every place of every value.
 //
 // Like channel labels (ops/labels.h), a value carries a tensor of ids of its own rank, with extent 1 along the axes on
-// which they do not vary; here an id names an expression. A layer makes a row of its weight each; batch norms, added
-// and multiplied constants are affine; activations and windows (pools, resizes) are functions that treat every channel
-// alike and differ in what they let pass (Law); operators that only move data are executed on the ids. What has no rule
-// is unknown, and channels that it reads are listed as read without a weight that could take them over.
+// which they do not vary; here an id names an expression. Every channel that a layer makes is a row of its weight;
+// batch norms, added and multiplied constants are affine; activations and windows (pools, resizes) are functions that
+// treat every channel alike and differ in what they let pass (Law); operators that only move data are executed on the
+// ids. What has no rule is unknown, and channels that it reads are listed as read without a weight that could take them
+// over.
 //
-// With this, two places of a reader's axis can be compared: by the same steps (skeleton) or even proportional.
+// So two places of a reader's axis can be compared: whether they come by the same steps (a skeleton), or are even
+// proportional.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -56,7 +58,7 @@ struct Expression {
 
 struct ChannelExpressions {
   std::vector<Expression> list;              // by id
-  std::map<std::string, at::Tensor> values;  // int64 ids; a value that is not there is unknown
+  std::map<std::string, at::Tensor> values;  // int64 ids; a value that is missing is unknown
   std::map<int64_t, std::string> unfolded;   // channels that something reads without a weight, and what
 
   const Expression& operator[](ExpressionId id) const { return list[static_cast<size_t>(id)]; }

@@ -2,12 +2,12 @@
 //
 // An order of the channels is a map of their ids. It leaves the outputs as they are when it carries
 //   - ids into ids that lie in the same slots and values, and united ids into ids united in the same way (`role`):
-//     a channel that an activation is applied to is no other than one that passes it by;
+//     a channel that passes an activation is not one that goes around it;
 //   - the blocks of a node (the groups of a convolution or of a GroupNormalization, the heads of an attention) into
 //     each other as wholes, whatever lies in them.
 // Blocks of several nodes that share channels are one: the queries, keys and values of a head. Blocks whose channels
 // are of the same kinds may be exchanged with each other. Where two blocks of one node share channels (a shuffle
-// between grouped convolutions, groups within groups) nothing of them moves.
+// between grouped convolutions, groups within groups) none of them moves.
 //
 // Values; any thread.
 #pragma once
@@ -46,7 +46,7 @@ ExchangeMap analyze_exchange(const Graph& graph, const ShapeOptions& options = {
 struct GroupExchange {
   int64_t permutable = 0;  // channels that its layers make and that may be moved
   int64_t fixed = 0;       // and that may not
-  int64_t blocks = 0;      // in which those that may be moved lie: 0 if they go where they like
+  int64_t blocks = 0;      // in which those that may be moved lie: 0 if they move freely
   std::string reason;      // why, for the first that may not
 };
 GroupExchange exchange_in(const ExchangeMap& exchange, const ChannelMap& removal, const ChannelGroup& group);

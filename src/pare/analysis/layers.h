@@ -28,8 +28,8 @@ struct NormParameters {
 // Nothing when the node is no BatchNormalization with constant parameters, or normalises by its batch.
 std::optional<NormParameters> norm_parameters(const Graph& graph, size_t node);
 
-// Gives input `input` of the node another constant. Where the node alone reads the old one its name stays, else there
-// is a new name.
+// Gives input `input` of the node another constant. Its name stays where no other node reads the old one; otherwise it
+// gets a new one.
 void replace_constant(Graph& graph, size_t node, size_t input, const at::Tensor& value);
 
 // Adds `offset` [out channels] to what the layer's product gives: to its bias, or else to the running mean of the batch

@@ -39,7 +39,7 @@ void AttributionOptions::check() const { check_scopes(*this); }
 namespace {
 
 // What the nodes after the one that makes `value` read and make.
-std::vector<std::string> values_behind(const Graph& graph, const std::string& value) {
+std::vector<std::string> values_after(const Graph& graph, const std::string& value) {
   std::set<std::string> needed;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     for (const auto& output : node->outputs)
@@ -125,7 +125,7 @@ struct Attributor::State {
     if (method.cam && layer == graph.inputs[0].name)
       throw Error(ErrorKind::usage, "layer", "{} needs a layer, not the input", options.method);
     if (method.cam) {
-      Cut cut = cut_behind(graph, layer);
+      Cut cut = cut_after(graph, layer);
       front.emplace(for_inference(cut.front));
       back.emplace(std::move(cut.back));
       takes_rows = cut.boundary.size() == 1;
@@ -134,7 +134,7 @@ struct Attributor::State {
       most_pairs = pairs_in_memory(graph, options.memory);
       takes_rows = method.rule == nullptr;
     }
-    if (method.rule != nullptr) walked = values_behind(graph, layer);
+    if (method.rule != nullptr) walked = values_after(graph, layer);
   }
 
   // Only the part after the layer is differentiated.

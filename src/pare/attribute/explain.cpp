@@ -31,14 +31,14 @@ class Maps {
   Maps(const Graph& model, const ExplainOptions& options)
       : options_(checked(model, options)), attributor_(model, options.attribution) {}
 
-  // `all`: how many there are; 0: as many as came so far.
+  // `all`: how many there will be; 0: not known.
   void add(const Samples& samples, int64_t all, Observer& observer) {
     for (int64_t begin = 0; begin < samples.size; begin += options_.batch) {
       const int64_t end = std::min(begin + options_.batch, samples.size);
       check_classes(done_ + end, /*all=*/false);
       const at::Tensor classes = classes_of(options_, done_ + begin, done_ + end);
       parts_.push_back(attributor_.explain(samples.inputs(begin, end).at(0), {}, classes));
-      observer.step("explaining", done_ + end, std::max(all, done_ + end));
+      observer.step("explaining", done_ + end, all);
     }
     done_ += samples.size;
   }

@@ -118,7 +118,7 @@ std::string find_value(const Graph& graph, const std::string& name) {
   throw Error(ErrorKind::usage, name, "the model has no layer and no value of this name");
 }
 
-Cut cut_behind(const Graph& graph, const std::string& value) {
+Cut cut_after(const Graph& graph, const std::string& value) {
   const auto usage = usage_of(graph);
   const auto made = usage.producer.find(value);
   if (made == usage.producer.end()) throw Error(ErrorKind::usage, value, "no layer of the model makes it");

@@ -12,9 +12,9 @@
 
 namespace pare {
 
-// The graph with batch norms folded and one output: the scores in front of a final Softmax, LogSoftmax or Sigmoid. The
+// The graph with batch norms folded and one output: the scores before a final Softmax, LogSoftmax or Sigmoid. The
 // values that `observed` names, as find_value() takes them, stay what they are: no norm is folded into them.
-// Error{shape} when it has not exactly one input, Error{usage} when the scores do not depend on such a value. The
+// Error{shape} unless it has exactly one input, Error{usage} when the scores do not depend on such a value. The
 // function of what is kept is unchanged.
 Graph explained_graph(const Graph& graph, const std::vector<std::string>& observed = {});
 
@@ -44,7 +44,7 @@ struct Cut {
   Graph front, back;
   std::vector<std::string> boundary;
 };
-Cut cut_behind(const Graph& graph, const std::string& value);
+Cut cut_after(const Graph& graph, const std::string& value);
 
 // The scores themselves. Error{unsupported}, at the layer, when no gradient passes from them to anything.
 const at::Tensor& with_gradient(const at::Tensor& scores, const std::string& layer);

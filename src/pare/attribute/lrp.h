@@ -10,7 +10,7 @@
 //              every x_j is 0: a score that biases carry is not lost on the way)
 //   z-plus     alpha-beta with α = 1, β = 0
 //   box (z^B)  R_j = sum_i (w_ij x_j − w+_ij l_j − w-_ij h_j) R_i / sum_j (…), for inputs that lie in [l, h]
-// The first layer is the one that reads the image, which the graph may normalise before: l and h are bounds of what the
+// The first layer is the one that reads the image, which the graph may normalise first: l and h are bounds of what the
 // layer reads. Averages and sums of values (residual connections) follow the rule of convolutions.
 #pragma once
 

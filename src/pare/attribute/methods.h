@@ -17,8 +17,8 @@ namespace pare {
 // How the channels of a map become one.
 enum class Collapse { sum, positive, largest };
 
-// What a gradient method gives: a tensor like x and, where the attribution is to sum up to something, by how much it
-// does not.
+// What a gradient method gives: a tensor like x and, where the attribution should sum to something, by how much it
+// fails to.
 struct InputAttribution {
   at::Tensor attribution;
   at::Tensor delta;

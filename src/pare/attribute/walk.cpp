@@ -269,7 +269,7 @@ class RelevanceWalk {
   const LinearRule& rule_;
   const Usage usage_;
   std::string to_;
-  std::set<std::string> near_;                // what only normalisations lie in front of
+  std::set<std::string> near_;                // what only normalisations lie before
   std::map<std::string, at::Tensor> biases_;  // of layers that have them added by another node, by their values
   std::set<std::string> computed_;
   std::map<std::string, at::Tensor> relevance_;

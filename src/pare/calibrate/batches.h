@@ -10,8 +10,8 @@
 
 namespace pare {
 
-// How many images to run at once so that all values of the graph together, as a way back keeps them, stay within half a
-// gigabyte of floats: at least one, at most 256.
+// How many images to run at once so that all values of the graph together, as a backward pass keeps them, stay within
+// half a gigabyte of floats: at least one, at most 256.
 int64_t images_at_once(const Graph& graph);
 
 // The tensors, which have the same first extent, cut along it.

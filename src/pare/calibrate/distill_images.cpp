@@ -1,7 +1,6 @@
 #include "pare/calibrate/distill_images.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <mutex>
 #include <numbers>
 
-#include "pare/data/parallel.h"
+#include "pare/data/in_order.h"
 #include "pare/ops/traits.h"
 #include "pare/run.h"
 
@@ -165,26 +164,24 @@ DistilledImages distill_images(const Graph& graph, const ImageDistillOptions& op
   const RunOptions run{.taps = aim.taps};
   const int64_t batch = options.batch > 0 ? options.batch : are_large ? 8 : 32;
   const int64_t batches = (options.count + batch - 1) / batch;
-  std::vector<DistilledBatch> made(static_cast<size_t>(batches));
   std::mutex mutex;
   int64_t done = 0;
-  const int threads = std::max(1, at::get_num_threads());
-  parallel_each(made.size(), threads, [&](size_t b) {
-    at::set_num_threads(1);  // one batch per core: no thread waits for another inside a layer
-    const int64_t begin = static_cast<int64_t>(b) * batch;
-    const at::Tensor x = result.inputs[0].narrow(0, begin, std::min(batch, options.count - begin));
-    made[b] = distilled(program, run, aim, x, begin, steps, [&] {
-      const std::lock_guard lock(mutex);
-      if (options.progress) options.progress(++done, batches * steps);
-    });
-  });
-  at::set_num_threads(threads);
   std::vector<at::Tensor> images;
-  for (const auto& own : made) {
-    images.push_back(own.images);
-    result.before += own.before / static_cast<double>(batches);
-    result.after += own.after / static_cast<double>(batches);
-  }
+  in_order<DistilledBatch>(  // one batch per core: no thread waits for another inside a layer
+      static_cast<size_t>(batches),
+      [&](size_t b) {
+        const int64_t begin = static_cast<int64_t>(b) * batch;
+        const at::Tensor x = result.inputs[0].narrow(0, begin, std::min(batch, options.count - begin));
+        return distilled(program, run, aim, x, begin, steps, [&] {
+          const std::lock_guard lock(mutex);
+          if (options.progress) options.progress(++done, batches * steps);
+        });
+      },
+      [&](const DistilledBatch& own) {
+        images.push_back(own.images);
+        result.before += own.before / static_cast<double>(batches);
+        result.after += own.after / static_cast<double>(batches);
+      });
   result.inputs[0] = at::cat(images);
   result.source = aim.source;
   return result;

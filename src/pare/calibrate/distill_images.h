@@ -5,12 +5,13 @@
 // at every batch norm are those (Yin et al., Dreaming to Distill, CVPR 2020; Haroush et al., The Knowledge Within, CVPR
 // 2020):
 //
-//   min over x  Σ over batch norms of  mean_c ((m_c − μ_c)²/σ_c² + (s_c/σ_c − 1)²),   m, s: mean and deviation of the
-//   batch
+//   min over x  Σ over batch norms of  mean_c ((m_c − μ_c)²/σ_c² + (s_c/σ_c − 1)²)
 //
-// Without, images that the network is sure of, as many of each class, found near where they start (large images near
-// leaves, small ones near a grey one): what the cross-entropy's gradient draws into them is the pattern that a class is
-// known by, and little else.
+// with the mean m and the deviation s of the batch.
+//
+// Without batch norms: images that the network is sure of, equally many of each class, found near where they start
+// (large images near leaves, small ones near a grey one): what the cross-entropy's gradient draws into them is the
+// pattern that a class is known by, and little else.
 //
 //   min over x  mean_n −log p(class of n | x_n)
 //
@@ -33,7 +34,7 @@ struct ImageDistillOptions {
   int64_t count = 64;  // images
   int64_t batch = 0;   // distilled together; 0: 32, 8 of large ones
   int64_t steps = 0;   // of Adam; 0: 150, of large images 40 for batch norms and 6 for classes
-  NoiseOptions start;  // count and seed of it are not used
+  NoiseOptions start;  // its count and seed are not used
   uint64_t seed = 0;
   std::function<void(int64_t done, int64_t all)> progress;
 };

@@ -63,7 +63,7 @@ class ChannelMoments {
   at::Tensor mean_, squares_;
 };
 
-// This rank's part of the inputs, which all have. Error{usage} when there are fewer of them than ranks.
+// This rank's part of the inputs, all of which every rank has. Error{usage} when there are fewer of them than ranks.
 std::vector<at::Tensor> own_part(const std::vector<at::Tensor>& inputs, const ProcessGroup& ranks);
 
 // Activations as rows, one for each place: [N, C, …] with channels on `axis` becomes [N·…, C].

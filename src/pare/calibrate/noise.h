@@ -12,7 +12,7 @@
 namespace pare {
 
 // white: independent pixels; smooth: white noise averaged over a square window; pink: amplitude 1/f of the spatial
-// frequency f, the spectrum of photographs; leaves: shapes before one another (calibrate/leaves.h).
+// frequency f, the spectrum of photographs; leaves: shapes in front of one another (calibrate/leaves.h).
 enum class NoiseKind { white, smooth, pink, leaves };
 
 struct NoiseOptions {
@@ -24,12 +24,12 @@ struct NoiseOptions {
   uint64_t seed = 0;
 };
 
-// float32 [count, channels, height, width], every image of mean near 0 and the whole of variance 1.
+// float32 [count, channels, height, width], every image of mean near 0, all together of variance 1.
 at::Tensor noise_images(int64_t channels, int64_t height, int64_t width, const NoiseOptions& options);
 
 // One tensor for every input of the graph, `count` samples each: images by noise_images where an input is [N, C, H, W]
 // of floating point, a standard normal elsewhere, and integers from those that the tables indexed by them have rows
-// for. Error{usage} when an extent but the first is open, or when nothing says what integers an input may hold.
+// for. Error{usage} when an extent other than the first is open, or when nothing says what integers an input may hold.
 std::vector<at::Tensor> noise_inputs(const Graph& graph, const NoiseOptions& options);
 
 }  // namespace pare

@@ -24,7 +24,7 @@
 
 namespace pare {
 
-// Where the images come from that a method needs.
+// Where the images that a method needs come from.
 enum class ImageSource { none, made, data };
 
 struct CompensateOptions {

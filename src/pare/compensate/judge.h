@@ -20,7 +20,7 @@ struct Judgement {
   double none = 0;
   double compensated = 0;
   double error = 0;
-  // A gain that may as well be chance is none; neither is one that is not a number.
+  // A gain that may as well be chance counts as none, and so does one that is not a number.
   bool better() const { return none - compensated > error; }
 };
 

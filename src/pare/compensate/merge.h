@@ -53,7 +53,7 @@ struct Merge {
   at::Tensor c;        // double [N]; undefined = 0
   at::Tensor filters;  // double [K, d]: other filters for the kept channels (nmf); undefined = as they are
   int64_t merged = 0;  // removed channels with a row of Z that is not zero
-  std::string reason;  // why nothing was merged, where so
+  std::string reason;  // why nothing was merged, if so
   std::vector<ReaderMerge> readers;  // where readers differ
 };
 

@@ -57,7 +57,7 @@ void write_file_atomically(const std::filesystem::path& path, const std::functio
 // Throws Error{usage} when `path` exists and `force` is false, or Error{file} when its directory does not exist.
 void check_writable(const std::filesystem::path& path, bool force);
 
-// Makes a directory that is not there, with those above it. Error{file} when it cannot be made or written into.
+// Makes a directory and those above it where they do not exist. Error{file} when it cannot be made or written into.
 void make_directory(const std::filesystem::path& path);
 
 // Lower-case hexadecimal SHA-256.

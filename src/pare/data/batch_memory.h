@@ -1,4 +1,4 @@
-// Inside of the loader: float32 memory for batches, given out again once nobody holds a tensor on it. Fresh memory of a
+// Inside the loader: float32 memory for batches, given out again once nobody holds a tensor on it. Fresh memory of a
 // megabyte or more costs as much in page faults as the normalisation itself. Any thread; tensors may outlive the owner.
 #pragma once
 

@@ -16,7 +16,8 @@ void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
       "data", data, "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR, csv:FILE or voc:DIR");
   options.field("split", split, "part of the data; segmentation: the images of voc:DIR that have masks",
                 {"train", "test", "segmentation"});
-  options.essential().field("limit", limit, "first images that are taken (0: all; of scenes 12,000 train, 1,000 test)");
+  options.essential().field("limit", limit,
+                            "take only so many images, the first ones (0: all; of scenes 12,000 train, 1,000 test)");
   describe_pictures(options);
   options.field("class-map", class_map,
                 "classes in the order of the model's outputs, one per line (default: classes.txt of the directory, the "
@@ -39,8 +40,8 @@ void DataChoice::describe_pictures(OptionVisitor& options) {
   options.field("std", std, "likewise");
   options.field("size", size, "make pictures SIZE x SIZE (0: as the model takes them)");
   options.field("preprocess", preprocess,
-                "how pictures are made to fit (default: the model's; else imagenet for colour from 128 pixels a side "
-                "on, crop below)",
+                "how pictures are made to fit (default: the model's; else imagenet for colour of 128 pixels a side and "
+                "more, crop for the rest)",
                 image_fit_names());
 }
 
@@ -54,7 +55,7 @@ nlohmann::json stored_list(const Graph& model, const std::string& key) {
 }
 
 [[noreturn]] void throw_open_size() {
-  throw Error(ErrorKind::usage, OptionName{"preprocess"}, "the model takes pictures of any size: say by `size` which");
+  throw Error(ErrorKind::usage, OptionName{"preprocess"}, "the model takes pictures of any size: say which by `size`");
 }
 
 // The extents of an input that takes images; nothing where it does not.

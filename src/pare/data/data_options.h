@@ -34,7 +34,7 @@ struct DataChoice {
   std::string class_map;
   int64_t data_seed = 0;
 
-  // `pictures`: what else than `data` may bring pictures.
+  // `pictures`: what besides `data` may bring pictures.
   void describe(OptionVisitor& options, const OptionScope& pictures = {});
   void describe_pictures(OptionVisitor& options);  // only what pictures become
 

@@ -6,9 +6,10 @@
 //   NAME:DIR               one of these in DIR
 //   folder:DIR             an image folder: DIR/CLASS/IMAGE, or DIR/train/CLASS/IMAGE and DIR/test (or val); a file
 //                          DIR/classes.txt has the classes in the order of a network's outputs, one per line
-//   csv:FILE               a table of pictures (data/picture_table.h): file, label and perhaps split; classes.txt
-//   beside it voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split
-//   segmentation scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
+//   csv:FILE               a table of pictures (data/picture_table.h): file, label and perhaps split; classes.txt may
+//                          lie beside it
+//   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split segmentation
+//   scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
 //
 // Pure functions (they read files and the environment); any thread. A Dataset is a value whose tensors nobody writes
 // to.
@@ -56,7 +57,7 @@ struct DataOptions {
   int64_t limit = 0;              // the first so many (of folder, csv: evenly over the classes); 0: all
   std::vector<double> mean, std;  // one value or one per channel; empty: the data set's own
   int64_t size = 0;             // folder, csv, voc: the height that pictures are fitted to, and the width; 0: as stored
-  int64_t width = 0;            // where it is another than the height
+  int64_t width = 0;            // where it differs from the height
   std::optional<ImageFit> fit;  // folder, csv, voc: how they are fitted; none: usual_fit()
   int64_t channels = 3;         // folder, csv: 3 or 1
   bool unlabelled = false;      // folder: pictures that lie in no class directories will do

@@ -1,5 +1,5 @@
-// Inside of image decoding: a PNG or JPEG as a sequence of rows of interleaved bytes.
-// A reader belongs to one thread; its bytes must outlive it.
+// Inside image decoding: a PNG or JPEG as a sequence of rows of interleaved bytes. A reader belongs to one thread; its
+// bytes must outlive it.
 #pragma once
 
 #include <cstddef>

@@ -1,15 +1,16 @@
 // Batches of a data set, normalised to float32, made ahead of time by background threads.
 //
-// Several loaders can share every batch out among themselves, each giving its part of it: what all parts hold together
-// is what one loader gives.
+// Several loaders can divide every batch among themselves, each giving its part: all parts together are what one loader
+// gives.
 //
 // What a batch holds depends only on (seed, epoch, batch index), never on the number of threads: each epoch's order is
 // a Fisher–Yates shuffle seeded by (seed, epoch), each batch's augmentation by (seed, epoch, index). A position (epoch,
 // batch) can therefore be stored and gone back to.
 //
 //   Loader loader(data, {.batch = 128, .shuffle = true, .seed = 1});
-//   while (auto batch = loader.next()) train_on(batch->images, batch->labels);   // one epoch; the next call starts
-//   another
+//   while (auto batch = loader.next()) train_on(batch->images, batch->labels);
+//
+// is one epoch; the next call of next() starts another.
 //
 // A Loader is used by one thread at a time. A batch stays valid for as long as it (or any tensor that shares its
 // memory) is held; memory that nobody holds any more is used again.
@@ -49,7 +50,7 @@ struct LoaderOptions {
   bool drop_last = false;  // leave out the last batch of an epoch when it is smaller
   uint64_t seed = 0;
   int threads = 1;       // background threads; 0: batches are made inside next()
-  int64_t prefetch = 4;  // batches made ahead at the most
+  int64_t prefetch = 4;  // batches made ahead, at most
   int64_t part = 0;      // of each batch; a batch of fewer images than `parts` is given whole to all
   int64_t parts = 1;
   AugmentOptions augment;

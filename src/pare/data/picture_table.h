@@ -25,8 +25,8 @@ struct PictureTable {
 };
 
 // `class_map`: the classes in the order of a network's outputs; `known`: where there is no map, the classes if every
-// label is among them. Error{format} names the line that has too few or many cells, a label or a split that is none;
-// Error{file} the line whose picture is missing, and a split that no row has.
+// label is among them. Error{format} names the line that has too few or too many cells, or a label or split that does
+// not exist; Error{file} the line whose picture is missing, and a split that no row has.
 PictureTable read_picture_table(const std::filesystem::path& path, const std::string& split,
                                 const std::vector<std::string>& class_map, const std::vector<std::string>& known,
                                 const PictureOptions& options = {});

@@ -52,8 +52,8 @@ bool is_picture_name(const std::filesystem::path& path);
 // The classes of a text, one per line; empty lines are passed over. Error{format} where there are none.
 std::vector<std::string> read_class_map(const std::filesystem::path& path);
 
-// The place of a class in a map: of the line that is its name, else of the only one whose first word it is. None: no
-// line is, or several may be.
+// The place of a class in a map: of the line that is its name, else of the only line whose first word it is. None where
+// no line fits, or several do.
 std::optional<int64_t> find_class(const std::vector<std::string>& map, std::string_view name);
 
 // The places of the first entry of each class, then the second of each, and so on until `limit` are chosen, in the

@@ -1,4 +1,4 @@
-// Inside of data sets: which are known, and which files of a directory are theirs. Pure functions; any thread.
+// Inside data sets: which ones are known, and which files of a directory are theirs. Pure functions; any thread.
 #pragma once
 
 #include <filesystem>

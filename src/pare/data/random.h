@@ -9,7 +9,7 @@
 
 namespace pare {
 
-// One well-mixed 64-bit seed of several numbers (splitmix64 over each in turn).
+// One well-mixed 64-bit seed from several numbers (splitmix64 over each in turn).
 inline uint64_t mix_seed(std::initializer_list<uint64_t> numbers) {
   uint64_t state = 0x9e3779b97f4a7c15u;
   for (const uint64_t number : numbers) {

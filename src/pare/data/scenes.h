@@ -5,8 +5,8 @@
 // A scene is 56 x 56 RGB.
 //   background  a random square of 22 to 32 pixels of a CIFAR-10 image, enlarged to the scene, mirrored at random
 //   objects     1 to 3 of different classes, each scaled bilinearly to 20 to 32 pixels and mirrored at random; pixels
-//               above 0.12 are the object; tinted by U(0.35, 1) a channel; placed so that at most a tenth of it covers
-//               earlier objects (12 tries, then it is left out)
+//               above 0.12 are the object; tinted by U(0.35, 1) per channel; placed so that at most a tenth of it
+//               covers earlier objects (12 tries, then it is left out)
 //   light       gain U(0.7, 1.1), Gaussian noise of 0.03, clipped
 // The label is the set of classes; the mask holds class + 1 of the object on top. Split train takes objects and
 // backgrounds of the train splits, test those of the test splits. Scene i depends on (seed, split, i) alone: neither on

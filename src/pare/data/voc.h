@@ -1,7 +1,7 @@
 // PASCAL VOC's development kit, of any year:
 //   JPEGImages/ID.jpg          the images
 //   Annotations/ID.xml         the objects in them; the label of an image is the set of their classes
-//   ImageSets/Main/train.txt   split train: an ID a line (what follows on the line is passed over)
+//   ImageSets/Main/train.txt   split train: one ID per line (the rest of the line is ignored)
 //   ImageSets/Main/val.txt     split test
 //   ImageSets/Segmentation/val.txt, SegmentationClass/ID.png   split segmentation: the images that have masks, drawn in
 //                              VOC's palette (or as gray levels 0 … 20, 255); the border colour is void

@@ -118,7 +118,7 @@ class XmlReader {
     skip_space();
     if (!take(">")) fail("a tag is not closed");
     if (path_.empty() || path_.back() != name)
-      fail("'{}' ends inside of '{}'", name, path_.empty() ? std::string("nothing") : path_.back());
+      fail("'{}' ends inside '{}'", name, path_.empty() ? std::string("nothing") : path_.back());
     end_element();
   }
 
@@ -130,7 +130,7 @@ class XmlReader {
 
   void add(std::string_view text) {
     if (path_.empty()) {
-      if (!std::all_of(text.begin(), text.end(), is_xml_space)) fail("text outside of the root element");
+      if (!std::all_of(text.begin(), text.end(), is_xml_space)) fail("text outside the root element");
       return;
     }
     if (texts_.back().size() + text.size() > kLongestText) fail("an element holds too much text");

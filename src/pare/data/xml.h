@@ -1,4 +1,4 @@
-// Inside of the VOC reader: the events of a small XML document. Enough of XML for annotations: elements, attributes
+// Inside the VOC reader: the events of a small XML document. Enough of XML for annotations: elements, attributes
 // (passed over), text with the five named and the numeric entities, CDATA, comments, processing instructions and a
 // document type without a body. Whatever else there is, or tags that do not match, throw Error{format}.
 #pragma once

@@ -1,4 +1,4 @@
-// y = Σ_r x_r; every rank's loss hangs on every y, so dL/dx = Σ_r dL_r/dy_r: the same sum on the way back.
+// y = Σ_r x_r; every rank's loss hangs on every y, so dL/dx = Σ_r dL_r/dy_r: the same sum in the backward pass.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 

@@ -25,12 +25,12 @@ class WorkQueue {
             HeartbeatOptions options = {.patience = std::chrono::seconds(15)});
   ~WorkQueue();
 
-  // An item that nobody works on; waits while others work on all that are left, for they may be lost. Nothing: all are
-  // done. Error{failed} when the store is gone.
+  // An item that nobody works on; waits while others work on all that are left, since those workers may be lost.
+  // Nothing: all are done. Error{failed} when the store is gone.
   std::optional<size_t> claim();
   void done(size_t item);
   // For the one that holds the store: until `expected` workers have come, itself among them, and the others have left,
-  // or for as long as the patience. One that comes when all is done would find no store.
+  // or for as long as the patience. A worker that comes when all is done would find no store.
   void wait_for_others(int64_t expected);
   size_t taken_over() const { return taken_over_; }  // items that were another's
 

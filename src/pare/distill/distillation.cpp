@@ -14,7 +14,7 @@ namespace pare {
 void DistillationOptions::describe(OptionVisitor& options) {
   options.heading("learning from a teacher");
   options.essential().field("alpha", alpha, "weight of the teacher's soft targets; 1 - alpha is that of the labels");
-  options.essential().field("temperature", temperature, "of the soft targets");
+  options.essential().field("temperature", temperature, "temperature of the soft targets");
   Choices names = {"none"};
   for (const auto& method : match_methods()) names.emplace_back(method.name);
   options.essential().field("match", match, "make the student look where the teacher looks, by these maps", names);

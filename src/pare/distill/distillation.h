@@ -3,8 +3,8 @@
 //
 //   (1 − α) L + α KD + β R
 //
-// α = 0.9 and T = 4 are the published values for students trained anew; networks that were pruned are fine-tuned with
-// α = 0. The teacher runs as it is used, the student in training mode; one run of each a step.
+// α = 0.9 and T = 4 are the published values for students trained anew; pruned networks are fine-tuned with α = 0. The
+// teacher runs in inference mode, the student in training mode; each step runs both once.
 #pragma once
 
 #include <string>
@@ -33,7 +33,7 @@ class Distillation : public Objective {
 
   DistillationOptions options_;
   double label_smoothing_;
-  std::string scores_;         // the student's, in front of a final Softmax or Sigmoid as the teacher's are
+  std::string scores_;         // the student's, before a final Softmax or Sigmoid, as the teacher's are
   const MatchMethod* method_;  // nullptr: none
   double weight_ = 0;
   std::vector<LayerPair> layers_;

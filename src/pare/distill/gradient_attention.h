@@ -14,7 +14,7 @@
 namespace pare {
 
 // dL/dx of each image, differentiable itself where asked for.
-at::Tensor loss_gradient(const Observation& of, const at::Tensor& labels, bool differentiable);
+at::Tensor loss_gradient(const Observation& seen, const at::Tensor& labels, bool differentiable);
 
 at::Tensor match_loss_gradients(const Matched& matched);
 

@@ -36,7 +36,7 @@ const std::deque<MatchMethod>& match_methods() { return method_list(); }
 void add_match_method(MatchMethod method) {
   const auto taken = [&](const MatchMethod& known) { return known.name == method.name; };
   if (method.name == "none" || std::ranges::any_of(method_list(), taken))
-    throw Error(ErrorKind::usage, method.name, "there is a matching of this name");
+    throw Error(ErrorKind::usage, method.name, "there is already a matching of this name");
   if (!method.penalty) throw Error(ErrorKind::usage, method.name, "has no penalty");
   method_list().push_back(std::move(method));
 }

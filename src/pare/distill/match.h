@@ -25,7 +25,7 @@ struct LayerPair {
   std::string teacher, student;  // values
 };
 
-// The layers that are matched. `wanted`: NAME of both networks or STUDENT=TEACHER; empty: as the method has it, the
+// The layers that are matched. `wanted`: NAME in both networks or STUDENT=TEACHER; empty: as the method has it, the
 // last spatial value, or the last of every extent that both networks have, in the teacher with its batch norms folded.
 // Error{shape} when there is none.
 std::vector<LayerPair> matched_layers(const Graph& teacher, const Graph& student, const MatchMethod& method,

@@ -24,7 +24,7 @@ class RememberedOutputs {
 
   int64_t most_bytes_;
   bool useless_ = false;
-  at::Tensor known_;                // bool, one of each image of the data
+  at::Tensor known_;                // bool, one for each image of the data
   std::vector<at::Tensor> tables_;  // of each output: [images of the data, …]
 };
 

@@ -12,10 +12,10 @@
 #include "pare/analysis/parameters.h"
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
+#include "pare/data/in_order.h"
 #include "pare/distill/averaged_adam.h"
 #include "pare/distill/repair_blocks.h"
 #include "pare/error.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
 #include "pare/ops/traits.h"
@@ -132,16 +132,10 @@ class Repair {
   // Samples drawn at random; images are moved and mirrored.
   std::vector<at::Tensor> batch() {
     const int64_t count = std::min(options_.batch, learned_.size);
-    std::vector<std::vector<at::Tensor>> parts;
-    for (int64_t i = 0; i < count; ++i) {
+    auto inputs = gathered(count, [&](int64_t) {
       const auto which = static_cast<int64_t>(random_() % static_cast<uint64_t>(learned_.size));
-      auto sample = learned_.inputs(which, which + 1);
-      for (auto& input : sample) input = varied(input);
-      parts.resize(sample.size());
-      for (size_t k = 0; k < sample.size(); ++k) parts[k].push_back(sample[k]);
-    }
-    std::vector<at::Tensor> inputs;
-    for (const auto& list : parts) inputs.push_back(at::cat(list));
+      return varied(learned_.inputs(which, which + 1));
+    });
     if (inputs.size() == 1 && inputs[0].dim() == 4 && inputs[0].is_floating_point()) mix(inputs[0]);
     return inputs;
   }
@@ -170,18 +164,18 @@ class Repair {
     const Samples given = held_out_;
     const int64_t copies = std::min(kMost, kEnough / std::max<int64_t>(given.size, 1));
     if (copies < 2 || given.inputs(0, 1).at(0).dim() != 4) return;
-    std::vector<std::vector<at::Tensor>> parts;
-    for (int64_t i = 0; i < given.size * copies; ++i) {
+    held_out_ = samples_of(gathered(given.size * copies, [&](int64_t i) {
       auto sample = given.inputs(i / copies, i / copies + 1);
-      parts.resize(sample.size());
-      for (size_t k = 0; k < sample.size(); ++k) parts[k].push_back(i % copies == 0 ? sample[k] : varied(sample[k]));
-    }
-    std::vector<at::Tensor> inputs;
-    for (const auto& list : parts) inputs.push_back(at::cat(list));
-    held_out_ = samples_of(std::move(inputs));
+      return i % copies == 0 ? sample : varied(std::move(sample));
+    }));
   }
 
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+
+  std::vector<at::Tensor> varied(std::vector<at::Tensor> sample) {
+    for (auto& input : sample) input = varied(input);
+    return sample;
+  }
 
   at::Tensor varied(const at::Tensor& input) {
     if (input.dim() != 4 || !input.is_floating_point()) return input;

@@ -4,10 +4,10 @@
 //
 // First block by block (distill/repair_blocks.h), which costs little, then end to end: z and z' are the answers of
 // original and student, a_l and a'_l what both compute under the same name and shape where branches meet. Batch norms
-// keep their statistics. Few samples go a long way: images are moved, mirrored, and most get a rectangle of another
-// one, of which the original says what it sees in that mixture too (Yun et al., CutMix, ICCV 2019). In the second half
-// the divergence is measured every so many steps on samples that nobody learns from, and the best network met is what
-// is returned: never one that is worse there than the network it began with.
+// keep their statistics. To make few samples go a long way, images are moved and mirrored, and most get a rectangle of
+// another one: the original says what it sees in the mixture, too (Yun et al., CutMix, ICCV 2019). In the second half
+// the divergence is measured now and then on samples that nothing learns from, and the best network so far is returned:
+// never one that is worse there than the network it began with.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace pare {
 struct RepairOptions {
   double minutes = 0;      // of work; 0: `steps`
   int64_t steps = 200;     // of each block, and then of the whole, where no time is given
-  double in_blocks = 0.4;  // of the time
+  double in_blocks = 0.6;  // of the time
   int64_t batch = 32;
   double rate = 1e-3;  // of AveragedAdam, falling to nothing as a cosine
   double temperature = 2;
   double features = 1;   // β
   double shift = 0.125;  // images are moved by up to this part of their size, and mirrored
   bool mirror = true;
-  double mixtures = 0.9;  // of the images that get a part of another one, which the original answers for as well
-  int64_t checks = 12;    // as if they went on all the time; they begin half way
+  double mixtures = 0.9;  // the share of images that get a rectangle of another one
+  int64_t checks = 12;    // to a whole run; they begin half way
   uint64_t seed = 0;
 };
 
@@ -43,7 +43,7 @@ struct Repaired {
   int64_t best_step = 0;  // after which it was best; 0: it is as the blocks were, or as it was given
 };
 
-// What there is to say of it.
+// What a user should know about it.
 std::string repair_note(const Repaired& repaired, int64_t held_out);
 
 // `cut` takes what `original` takes. Error{failed} when the loss is not finite at the first step.

@@ -20,7 +20,7 @@
 namespace pare {
 
 // dz_c/dA for each layer A, differentiable itself where asked for. Error{usage} when the scores do not depend on one.
-std::vector<at::Tensor> score_gradients(const Observation& of, const at::Tensor& classes, bool differentiable);
+std::vector<at::Tensor> score_gradients(const Observation& seen, const at::Tensor& classes, bool differentiable);
 
 // A with ⌊ρC⌋ channels set to zero, the same ones for all images, drawn from ATen's generator.
 at::Tensor without_channels(const at::Tensor& A, double rho);

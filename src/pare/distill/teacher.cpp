@@ -36,7 +36,7 @@ Teacher::Teacher(const Graph& graph, std::vector<std::string> layers, MatchMetho
     }
     case MatchMethod::Gradients::layers: {
       first_ = first_made(graph, layers_);
-      Cut cut = cut_behind(graph, first_);
+      Cut cut = cut_after(graph, first_);
       front_.emplace(for_inference(cut.front));
       back_.emplace(std::move(cut.back));
       break;
@@ -49,7 +49,7 @@ Observation Teacher::observe(const Batch& batch) {
   const at::Tensor input = input_of((whole_ ? *whole_ : *front_).graph(), batch.images);
   switch (gradients_) {
     case MatchMethod::Gradients::none: return observe_unrecorded(input, batch);
-    case MatchMethod::Gradients::layers: return observe_behind(input, batch);
+    case MatchMethod::Gradients::layers: return observe_after(input, batch);
     default: return observe_recorded(input);
   }
 }
@@ -61,7 +61,7 @@ Observation Teacher::observe_unrecorded(const at::Tensor& input, const Batch& ba
   return seen;
 }
 
-Observation Teacher::observe_behind(const at::Tensor& input, const Batch& batch) {
+Observation Teacher::observe_after(const at::Tensor& input, const Batch& batch) {
   std::vector<at::Tensor> boundary = remembered_.of(*front_, input, batch);
   // All of them: a matched layer of another branch does not read the first.
   for (at::Tensor& value : boundary)

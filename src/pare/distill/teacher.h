@@ -24,7 +24,7 @@ class Teacher {
 
  private:
   Observation observe_unrecorded(const at::Tensor& input, const Batch& batch);
-  Observation observe_behind(const at::Tensor& input, const Batch& batch);
+  Observation observe_after(const at::Tensor& input, const Batch& batch);
   Observation observe_recorded(const at::Tensor& input) const;
 
   std::vector<std::string> layers_;

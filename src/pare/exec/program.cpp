@@ -52,7 +52,7 @@ int Program::read(const std::string& value) {
 
 namespace {
 
-// Only the holder of a tensor that owns its memory alone may write into it. What autograd keeps for the way back
+// Only the holder of a tensor that owns its memory alone may write into it. What autograd keeps for the backward pass
 // shares the memory, so a tensor that it needs unchanged is not owned alone.
 bool owned_alone(const at::Tensor& tensor) {
   return tensor.defined() && tensor.use_count() == 1 && tensor.storage().use_count() == 1 &&

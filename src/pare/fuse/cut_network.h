@@ -1,7 +1,7 @@
 // A network with some of its channels removed, seen as the whole one was.
 //
 // What is left need not be analysed anew, and must not be: a depthwise convolution of one channel looks like any other,
-// and a single channel covers its axis, so that classes would come out as other ones.
+// and a single channel covers its axis, so that other classes would come out.
 #pragma once
 
 #include <set>

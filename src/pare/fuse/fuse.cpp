@@ -118,13 +118,14 @@ void FuseOptions::describe(OptionVisitor& options) {
   options.field("solver", solver, "exact transport, or with entropy");
   options.field("ground", ground, "distance of neurons; unit: euclidean between rows of unit length");
   options.field("importance", importance, "mass of a neuron: equal, or by the norm of its weights");
-  options.field("scaling", scaling, "of outgoing weights where widths differ");
-  options.field("regularization", regularization, "of sinkhorn, relative to the largest distance");
+  options.field("scaling", scaling, "how outgoing weights are scaled where widths differ");
+  options.field("regularization", regularization, "entropy of sinkhorn, relative to the largest distance");
   options.heading("repair of the average");
-  options.essential().field("repair", repair,
-                            "statistics after averaging: per neuron, or by least squares to the parents");
+  options.essential().field(
+      "repair", repair,
+      "what is repaired after averaging: statistics of each neuron, or layers by least squares to the parents");
   options.field("rho", rho, "ridge of the regression (0: 0.03 on samples, 0.1 on noise)");
-  options.field("inputs", inputs, "of the regression: noise, or the samples and mixtures of them");
+  options.field("inputs", inputs, "inputs of the regression: noise, or the samples and mixtures of them");
   options.heading("how neurons are matched");
   options.field("reference", reference, "index of the model that the others are aligned to");
   for (const char* name : {"align", "solver", "ground", "importance", "scaling"})

@@ -16,8 +16,8 @@ namespace pare {
 // In the graph's order. A layer is left out whose weight or bias other nodes read too, or whose bias is no vector.
 std::vector<LinearLayer> linear_layers(const Graph& graph);
 
-// The graph with a bias of zero in every linear layer that has none and can take one, but those that make the values
-// `but`.
+// The graph with a bias of zero in every linear layer that has none and can take one, except the layers that make the
+// values `but`.
 Graph with_biases(Graph graph, const std::set<std::string>& but = {});
 
 inline bool has_bias(const Graph& graph, const LinearLayer& layer) { return graph.nodes[layer.node].has_input(2); }

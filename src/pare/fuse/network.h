@@ -86,9 +86,8 @@ std::vector<ClassView> views_of(const Network& network, size_t channel_class);
 std::vector<int64_t> entries_of(const PlacedSlot& slot, size_t channel_class);
 
 // Throws unless `other` has the same nodes on the same values as `reference`, the same inputs, and parameters that
-// differ at the most in the sizes of classes that are neither fixed nor kept: Error{shape} names the first node that
-// differs. The
-// classes of the result stand in the order of the reference's; one that the other lacks has size 0.
+// differ at most in the sizes of classes that are neither fixed nor kept: Error{shape} names the first node that
+// differs. The classes of the result stand in the order of the reference's; one that the other lacks has size 0.
 Network matched_to(const Network& reference, Network other);
 
 }  // namespace pare

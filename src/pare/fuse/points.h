@@ -4,8 +4,7 @@
 //                along every other axis; `both` adds the columns of the layers that read it
 //   activations  what the channel is before its nonlinearity, over samples and places
 //   traces       all weights of a channel, in and out, those along other channels' axes in ascending order: the same
-//   for
-//                every order of the other channels. What tells channels apart that the above leaves alike.
+//                for every order of the other channels. They tell apart what the above leaves alike.
 #pragma once
 
 #include <vector>

@@ -6,8 +6,7 @@
 //                       parents have on average, where a batch norm follows by resetting it; without samples every row
 //                       of weights gets the mean norm of the parents' rows
 //   regress             least squares to the mean Z of the parents' pre-activations, from the fused network's own
-//   inputs
-//                       U, drawn towards the average W:
+//                       inputs U, drawn towards the average W:
 //                         W ← W + (Z − W U) Uᵀ/N · (U Uᵀ/N + ρ·mean diag·I)⁻¹
 //                       Batch norms are reset, then folded, first.
 //

@@ -9,7 +9,7 @@ namespace pare {
 
 namespace {
 
-constexpr int64_t kPiece = 50;  // samples run at once, at the most
+constexpr int64_t kPiece = 50;  // samples run at once, at most
 
 std::vector<at::Tensor> inputs_of(const Program& program, const TensorMap& values) {
   std::vector<at::Tensor> inputs;

@@ -18,7 +18,7 @@ namespace pare {
 
 struct WeightMatchingOptions {
   ColumnScaling scaling = ColumnScaling::preserving;  // where widths differ
-  int64_t sweeps = 50;                                // over all layers, at the most
+  int64_t sweeps = 50;                                // over all layers, at most
   int64_t rounds = 10;                                // over all networks, when merging many
   uint64_t seed = 0;
 };

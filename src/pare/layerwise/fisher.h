@@ -3,8 +3,8 @@
 //   F = mean over images of Σ over places g gᵀ,   g = gradient of v·z at the output of the layer
 // z the class scores, v = e − p Σe with e_k = ±√p_k at random, so that the covariance of v is diag(p) − ppᵀ, the Fisher
 // matrix of the scores. Every image counts alike: gradients have one length, and only their mean square says what the
-// layer means; else the few images of which a network is not certain would decide. Where it gives no class scores, v is
-// ±1/√n: every number of its outputs counts alike.
+// layer means; else the few images of which a network is not certain would decide. Where a network gives no class
+// scores, v is ±1/√n: every number of its outputs counts alike.
 #pragma once
 
 #include <cstdint>

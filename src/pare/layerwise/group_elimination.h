@@ -16,7 +16,7 @@ struct GroupElimination {
   size_t group = 0;
   std::vector<ChannelId> order;  // channels that may go, the first to go first
   std::vector<double> error;     // without the first i + 1 of them
-  std::string reason;            // why there is no order, where so
+  std::string reason;            // why there is no order, if so
 };
 
 // One group. `fisher` weighs the outputs of readers (layerwise/fisher.h); one that it does not name counts its outputs

@@ -1,5 +1,5 @@
-// What a linear layer reads in a network as compressed so far, and what it should give: the moments that whatever is
-// done to the layer needs.
+// What a linear layer reads in a network as compressed so far, and what it should give: as moments, which are all that
+// a change of the layer needs.
 //
 // At a layer with rows h in the compressed network the target t is what the layer gives in the original; where an
 // addition with a shortcut z follows (a batch norm between them or not), what the shortcut lost is asked of the layer
@@ -24,9 +24,9 @@
 namespace pare {
 
 struct LayerReaderOptions {
-  int64_t places = 196;            // of an image that are looked at, at the most
+  int64_t places = 196;            // looked at in an image, at most
   double rows_per_unknown = 1000;  // and in all
-  int64_t checked = 5;             // every so many pairs of samples one is kept apart; 0: none
+  int64_t checked = 5;             // one in so many pairs of samples is kept apart; 0: none
   bool shortcut = true;            // ask what a shortcut lost of the layer beside it
   uint64_t seed = 0;               // of the places
 };

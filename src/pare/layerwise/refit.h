@@ -11,7 +11,7 @@
 //
 // The network keeps its shape on the way, with zeros where channels go; they are removed at the end. Moments need
 // memory for two (channels·kernel)² matrices of each layer that is read at once; a layer with more unknowns than
-// `largest` only gets the zeros, and the report says so. Batch norms that see something else than before but follow no
+// `largest` only gets the zeros, and the report says so. Batch norms that see something other than before but follow no
 // solved layer get running statistics with which their output has the mean and variance it had.
 #pragma once
 

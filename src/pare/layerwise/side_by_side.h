@@ -1,9 +1,9 @@
 // The original and the compressed graph run side by side over the same samples, in pieces and in bounded memory.
 //
-// A method asks for what both graphs compute in front of one node after another, and changes the compressed graph from
-// that node on. What lies before a node is then settled: the values that later nodes still read are kept for every
-// piece at the latest point where they fit into the memory allowed, and the next run begins there instead of at the
-// inputs. Values that are the same in both graphs are computed and kept once.
+// A method asks for what both graphs compute before one node after another, and changes the compressed graph from that
+// node on. What lies before a node is then settled: the values that later nodes still read are kept for every piece at
+// the latest point where they fit into the memory allowed, and the next run begins there instead of at the inputs.
+// Values that are the same in both graphs are computed and kept once.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "pare/data/in_order.h"
 #include "pare/graph.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/samples/samples.h"
 

@@ -23,7 +23,7 @@ struct SplitMoments {
 
 struct SolveOptions {
   double ridge = 1e-2;  // ρ where none can be chosen
-  // That ρ is chosen among; the last leaves the weights as they are. Empty: it isn't.
+  // What ρ is chosen among; the last leaves the weights as they are. Empty: it is not chosen.
   std::vector<double> choices = {1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1, 3, 10, 1e6};
   int64_t largest = 1500;  // unknowns up to which it is chosen
 };

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "pare/layerwise/in_order.h"
+#include "pare/data/in_order.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/pooled_source.h"

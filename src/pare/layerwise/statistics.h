@@ -16,7 +16,7 @@ namespace pare {
 
 struct StatisticsOptions {
   int64_t piece = 8;
-  int64_t places = 196;    // of an image that are looked at, at the most
+  int64_t places = 196;    // looked at in an image, at most
   int64_t largest = 2304;  // rows of a patch up to which it is looked at whole; beyond, channels alone
   uint64_t seed = 0;       // of the places
 };

@@ -8,7 +8,7 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
-#include "pare/layerwise/in_order.h"
+#include "pare/data/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/layerwise/sensitivity.h"
 #include "pare/layerwise/side_by_side.h"

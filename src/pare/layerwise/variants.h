@@ -19,8 +19,8 @@ TensorMap all_values(const Graph& graph, const std::vector<at::Tensor>& inputs);
 std::vector<at::Tensor> changed_values(const Graph& original, const Graph& variant, const TensorMap& values,
                                        const std::vector<std::string>& wanted);
 
-// By what two networks are compared: class scores (before a last softmax or sigmoid), or where the network gives boxes
-// or maps all its outputs that are floating-point numbers, as they come.
+// What two networks are compared by: class scores (before a last softmax or sigmoid), or where a network gives boxes or
+// maps all its outputs that are floating-point numbers, as they come.
 std::vector<std::string> answer_values(const Graph& graph);
 
 // How far the answer of each variant is from the original's on each sample of this rank: double [variants, samples].

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "pare/data/in_order.h"
 #include "pare/layerwise/column_sweep.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/zero_cells.h"
 
 namespace pare {

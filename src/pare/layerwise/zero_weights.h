@@ -20,7 +20,7 @@ namespace pare {
 
 // Which zeros are wanted. Columns of W are channels·kernel, so that neighbouring inputs lie `kernel` columns apart.
 struct ZeroPattern {
-  double sparsity = 0;  // part of the weights that goes; not looked at with N:M
+  double sparsity = 0;  // part of the weights that goes; ignored with N:M
   int64_t keep = 0;     // N:M: so many of every `among` neighbouring inputs of an output stay; 0: any
   int64_t among = 0;
   int64_t tile_outputs = 1;  // weights go in tiles of so many neighbouring outputs and inputs
@@ -30,7 +30,7 @@ struct ZeroPattern {
 };
 
 struct ZeroOptions {
-  int64_t steps = 8;    // in which weights go, at the most
+  int64_t steps = 8;    // in which weights go, at most
   double work = 2e11;   // multiplications that may be spent on exact solutions
   int64_t sweep = 128;  // columns of the sweep for which zeros are chosen together
 };

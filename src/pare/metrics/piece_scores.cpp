@@ -177,7 +177,7 @@ void PieceScores::add(const Samples& samples, int64_t all, Observer& observer) {
     pieces[p] = scored(samples, begin);
     const std::lock_guard lock(workers.mutex());
     done += std::min(piece_, samples.size - begin);
-    observer.step("evaluating", done, std::max(all, done));
+    observer.step("evaluating", done, all);
   });
   samples_ += samples.size;
   for (auto& piece : pieces) keep(std::move(piece));

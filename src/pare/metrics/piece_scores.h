@@ -1,5 +1,5 @@
 // Scores of models on samples, in pieces that are handed out one by one to workers which each run whole forwards on one
-// thread: there is nothing to wait for inside a layer, and a piece is made by who computes it.
+// thread: there is nothing to wait for inside a layer, and whoever computes a piece also makes it.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Batch normalisation in training, of channels-last images. ATen works on the channels of one pixel at a time, which
-// makes few channels slow: of a network that was made narrow, most of a training step.
+// makes few channels slow: in a network that was made narrow, that is most of a training step.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// If, Loop and Scan. Their subgraphs are run by who evaluates the node (EvalContext::body); how often is bounded, as a
-// small file can ask for any number of rounds.
+// If, Loop and Scan. Their subgraphs are run by whoever evaluates the node (EvalContext::body); how often is bounded,
+// as a small file can ask for any number of rounds.
 #include <ATen/ATen.h>
 
 #include <algorithm>

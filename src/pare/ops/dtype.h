@@ -1,4 +1,4 @@
-// Element types: ONNX's codes for them, the detour over float for those that ATen has few kernels for, and the wider
+// Element types: ONNX's codes for them, the detour through float for those that ATen has few kernels for, and the wider
 // integers that carry those it does not have.
 #pragma once
 

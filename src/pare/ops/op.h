@@ -37,8 +37,8 @@ struct EvalContext {
   const Node& node;
   std::span<const at::Tensor> inputs;
   bool training = false;
-  // May the node write its result into input i? (Nobody else will read it, nor will the way back.) Ask before copying
-  // the tensor.
+  // May the node write its result into input i? (Nobody else will read it, nor will the backward pass.) Ask before
+  // copying the tensor.
   std::function<bool(size_t)> may_overwrite;
   // Train-mode statistics: the node announces the new value of its constant input i (a running mean).
   std::function<void(size_t, at::Tensor)> update;

@@ -37,7 +37,7 @@ struct BudgetOptions {
   std::vector<std::string> skip;               // GLOB: not these
   std::map<std::string, int64_t> widths = {};  // of the budget `widths`: channels kept, by a group's name
   int64_t round_to = 8;                        // widths that are left are multiples of this
-  bool finer = false;                          // allocate: of an eighth of its width at the most in a narrow group
+  bool finer = false;                          // allocate: of at most an eighth of its width in a narrow group
   double floor = 0.1;                          // global, allocate: at least this fraction of a group stays
   bool comparable = false;  // global: scores of groups are on one scale; else each is relative to its mean
   bool inner_only = false;  // leave residual streams alone

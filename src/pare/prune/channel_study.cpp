@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pare/data/in_order.h"
 #include "pare/layerwise/fisher.h"
-#include "pare/layerwise/in_order.h"
 
 namespace pare {
 

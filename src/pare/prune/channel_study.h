@@ -19,8 +19,8 @@
 namespace pare {
 
 struct StudyOptions {
-  double held_out = 0.3;    // of the samples that judge
-  int64_t most_held = 75;   // at the most
+  double held_out = 0.3;    // the part of the samples that judges
+  int64_t most_held = 75;   // at most so many
   double ridge = 1e-2;      // of elimination and of what is solved for the judgement
   bool sensitivity = true;  // also what each width costs; else only the order
   uint64_t seed = 0;

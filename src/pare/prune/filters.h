@@ -19,7 +19,7 @@ namespace pare {
 at::Tensor rows_by_channel(const Graph& graph, const ChannelGroup& group, const Slot& slot,
                            at::ScalarType type = at::kDouble);
 
-// What an activation does to a tensor whose first axis are the channels.
+// What an activation does to a tensor whose first axis holds the channels.
 using ChannelFunction = std::function<at::Tensor(const at::Tensor&)>;
 // Of an operator that computes every element by itself; nothing where one of its parameters is computed.
 ChannelFunction activation_function(const Graph& graph, const Node& node);

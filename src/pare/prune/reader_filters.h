@@ -22,7 +22,7 @@ struct ReaderFilters {
   GroupFilters filters;
   at::Tensor scale;    // double [channels]; undefined = 1
   at::Tensor shift;    // double [channels]; undefined = 0
-  std::string reason;  // why there are no filters, where so
+  std::string reason;  // why there are no filters, if so
 };
 
 // `channels` have the same skeleton (below). The weight of a single layer keeps its precision, at least single.

@@ -32,7 +32,7 @@ QuantizationPlan plan_quantization(const Graph& graph, const QuantizeOptions& op
 // Error{usage} for a graph that quantises or dequantises anything.
 void refuse_quantized(const Graph& graph);
 
-// How a layer is called: its node's name, or else its output.
+// What a layer is called: its node's name, or else its output.
 std::string layer_name(const Graph& graph, const LinearLayer& layer);
 
 // The node that alone reads the first output of `node` and that runtimes take into it: Relu, or Clip between constants.

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "pare/data/in_order.h"
 #include "pare/error.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/run.h"
 
@@ -147,7 +147,7 @@ std::map<std::string, ValueRange> calibrate_ranges(const Graph& graph, const std
         },
         [&](const Part& part) {
           for (size_t i = 0; i < part.size(); ++i) collect(values[i], part[i]);
-          observer.step("seeing how far activations range", ++done, 2 * static_cast<int64_t>(pieces.count()));
+          observer.step("measuring the ranges of activations", ++done, 2 * static_cast<int64_t>(pieces.count()));
         });
   };
   std::map<std::string, ValueRange> seen;

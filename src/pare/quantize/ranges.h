@@ -6,8 +6,8 @@
 //   percentile  all but the share 1 − p of the smallest and of the largest
 //   mse         the part of it at which Σ over values inside Δ²/12 + Σ over those outside (distance to the end)² is
 //               least
-//   entropy     the part of it at which KL(values cut off at the ends ‖ the same on the grid) is least (TensorRT's
-//   rule)
+//   entropy     the part of it at which KL(values cut off at the ends ‖ the same on the grid) is least, which is
+//               TensorRT's rule
 // Pure functions; any thread.
 #pragma once
 

@@ -13,8 +13,7 @@
 namespace pare {
 
 // [H, W] to float32 [H, W] in 0…1: the positive part over the value that all but the highest half per cent of the
-// pixels stay below, so that a few sharp peaks do not hide the rest. An all-zero map stays zero,
-// a NaN becomes zero.
+// pixels stay below, so that a few sharp peaks do not hide the rest. An all-zero map stays zero, a NaN becomes zero.
 at::Tensor normalized_map(const at::Tensor& map);
 
 // uint8 [3, H, W] of values in 0…1.

@@ -57,7 +57,7 @@ std::string bench_setting(const Record& record);
 // That of the latest bench. Summaries have no latencies of another: they could not be compared.
 std::string latency_setting(const std::vector<Record>& records);
 
-// Accuracy against parameters, MACs and latency, as far as at least two models have them: a plot for each data set and
+// Accuracy against parameters, MACs and latency, where at least two models have them: a plot for each data set and
 // metric, a curve per method, and where models go back to several networks one for each of those; the networks
 // themselves are points. Ensembles are left out: they are larger than what is made smaller here.
 std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models);

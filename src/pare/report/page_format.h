@@ -1,4 +1,4 @@
-// Inside of pages: how figures and names are shown.
+// Inside pages: how figures and names are shown.
 #pragma once
 
 #include <nlohmann/json.hpp>

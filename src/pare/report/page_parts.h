@@ -1,5 +1,4 @@
-// Inside of page.cpp: the sections of a page, each the HTML of what the records have for it, empty where that is
-// nothing.
+// Inside page.cpp: the sections of a page, each the HTML of what the records have for it, empty where that is nothing.
 #pragma once
 
 #include <string>

@@ -22,22 +22,43 @@ Samples samples_of(std::vector<at::Tensor> inputs, at::Tensor labels) {
   return samples;
 }
 
+namespace {
+
+using TensorList = std::vector<at::Tensor>;
+
+// Adds a part to the list of each input.
+void add_part(std::vector<TensorList>& inputs, const TensorList& part) {
+  inputs.resize(part.size());
+  for (size_t i = 0; i < part.size(); ++i) inputs[i].push_back(part[i]);
+}
+
+TensorList joined(const std::vector<TensorList>& inputs) {
+  TensorList whole;
+  for (const auto& parts : inputs) whole.push_back(at::cat(parts));
+  return whole;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> gathered(int64_t count, const std::function<std::vector<at::Tensor>(int64_t i)>& one) {
+  std::vector<TensorList> inputs;
+  for (int64_t i = 0; i < count; ++i) add_part(inputs, one(i));
+  return joined(inputs);
+}
+
 Samples next_samples(const SampleStream& stream, int64_t least) {
-  std::vector<std::vector<at::Tensor>> inputs;
+  std::vector<TensorList> inputs;
   std::vector<at::Tensor> labels;
   int64_t count = 0;
   while (least == 0 || count < least) {
     const auto batch = stream();
     if (!batch) break;
     if (batch->inputs.empty()) throw Error(ErrorKind::shape, "samples", "a batch of the stream has no inputs");
-    inputs.resize(batch->inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) inputs[i].push_back(batch->inputs[i]);
+    add_part(inputs, batch->inputs);
     if (batch->labels.defined()) labels.push_back(batch->labels);
     count += batch->inputs[0].size(0);
   }
-  std::vector<at::Tensor> whole;
-  for (const auto& parts : inputs) whole.push_back(at::cat(parts));
-  return samples_of(std::move(whole), labels.empty() ? at::Tensor() : at::cat(labels));
+  return samples_of(joined(inputs), labels.empty() ? at::Tensor() : at::cat(labels));
 }
 
 Samples collect(const SampleStream& stream, int64_t limit) {

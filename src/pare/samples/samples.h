@@ -1,6 +1,9 @@
 // Samples of a data set.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "pare/data/dataset.h"
 #include "pare/graph.h"
 #include "pare/samples.h"  // IWYU pragma: export
@@ -11,7 +14,11 @@ namespace pare {
 // type.
 Samples samples_of(const Dataset& data, const Graph& graph);
 
-// The next batches of a stream, as many as have `least` samples together (0: all there are).
+// Samples 0 … count − 1, each got by itself as one(i), a tensor for each input with a first extent of 1: put together
+// along that.
+std::vector<at::Tensor> gathered(int64_t count, const std::function<std::vector<at::Tensor>(int64_t i)>& one);
+
+// The next batches of a stream: as many as it takes for `least` samples in all (0: all of them).
 Samples next_samples(const SampleStream& stream, int64_t least);
 
 // Labelled samples of one input, in memory, as a data set: what training takes. Their images are floating-point numbers

@@ -26,7 +26,7 @@ std::vector<std::string> maskable_tensors(const Graph& graph, const MaskOptions&
 //   uniform   the same part of every tensor
 //   erk       Erdős–Rényi kernel (Evci et al. 2020): density ∝ Σ of the extents / Π of the extents, full where that is
 //             above one
-// A tensor keeps one weight at the least unless allow_empty is set.
+// A tensor keeps at least one weight unless allow_empty is set.
 TensorMap masks_by_score(const TensorMap& scores, const TensorMap& second, double sparsity, const MaskOptions& options);
 
 // The part of tensor `shape`s kept under erk at this sparsity: in [0, 1], Σ density·size = (1 − S)·Σ size.

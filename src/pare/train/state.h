@@ -1,5 +1,5 @@
-// The state of a run: everything that a run that goes on needs and an uninterrupted one would have at this point. The
-// learning rate and random numbers are functions of the step and the seed, so the step stands for them.
+// The state of a run: everything it needs to go on, as an uninterrupted run would have it at this point. The learning
+// rate and random numbers are functions of the step and the seed, so the step stands for them.
 #pragma once
 
 #include <filesystem>

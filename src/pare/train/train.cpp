@@ -26,7 +26,7 @@ void TrainOptions::describe(OptionVisitor& options, bool with_epochs) {
   options.field("clip-norm", clip_norm, "largest norm of the gradient (0: any)");
   options.field("average", average, "decay of a moving average of the weights, which is what is kept (0: none)");
   options.field("sync-bn", sync_bn, "on several ranks: batch norms take their statistics over all of them");
-  options.field("patience", patience, "stop after so many epochs without a better validation (0: never)");
+  options.field("patience", patience, "stop after this many epochs without a better validation (0: never)");
 }
 
 void TrainOptions::check() const {

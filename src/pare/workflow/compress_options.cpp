@@ -5,15 +5,14 @@ namespace pare {
 
 void CompressOptions::describe(OptionVisitor& options) {
   options.heading("the goal");
-  options.essential().field("faster", faster, "so many times as fast");
-  options.essential().field("latency", latency, "or: at most so many milliseconds");
+  options.essential().field("faster", faster, "this many times as fast");
+  options.essential().field("latency", latency, "or: at most this many milliseconds per batch");
   options.essential().field("macs", macs, "or: this fraction of the multiply-accumulates removed");
   options.essential().field("params", params, "or: of the parameters");
   options.field("bytes", bytes, "or: of the bytes of the weights");
-  options.essential().field(
-      "max-drop", max_drop,
-      "at most this drop of top-1 (without labels: of agreement with the original) on held-out images; "
-      "alone: the smallest model within it");
+  options.essential().field("max-drop", max_drop,
+                            "top-1 (without labels: agreement with the original) may drop by this much on held-out "
+                            "images; alone: the smallest model within it");
   options.heading("speed");
   options.essential().field("runtime", runtime, "whose latency counts (auto: ONNX Runtime where it is installed)");
   options.field("batch", batch, "images in a timed run");
@@ -26,8 +25,8 @@ void CompressOptions::describe(OptionVisitor& options) {
   options.heading("how to make up for it");
   options.essential().field("samples", samples, "images to learn from and to judge by (0: 512)");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
-  options.essential().field("minutes", minutes,
-                            "of repair at the end: distillation from the original on the images, unlabelled");
+  options.essential().field(
+      "minutes", minutes, "minutes of repair at the end: distillation from the original on the images, without labels");
   options.essential().field("int8", int8, "then store weights and activations as 8-bit integers");
   options.heading("output");
   options.essential().field("plan", plan,

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "pare/analysis/scores.h"
-#include "pare/layerwise/in_order.h"
+#include "pare/data/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/passes/for_inference.h"
 #include "pare/run.h"

@@ -14,7 +14,7 @@ namespace pare {
 struct HeldOutScore {
   double score = 0;
   double drop = 0;
-  double interval = 0;  // half of that which has the drop 95 times of 100
+  double interval = 0;  // half the width of the drop's 95 % interval
 };
 
 // Top-1 accuracy where samples have a class each; without labels agreement with the original's top-1; of outputs that
@@ -40,8 +40,8 @@ class HeldOut {
   std::string metric_;
 };
 
-// The mean of paired differences, each −1 to 1, and half of its 95 % interval: with a pair of each sign added, so that
-// few samples without a difference do not look certain.
+// The mean of paired differences, each −1 to 1, and half the width of its 95 % interval: with a pair of each sign
+// added, so that few samples without a difference do not look certain.
 std::pair<double, double> mean_difference(const at::Tensor& differences);
 
 }  // namespace pare

@@ -32,7 +32,7 @@ LatencyMeter::LatencyMeter(Runtime runtime, int64_t batch, uint64_t seed)
   if (batch < 1) throw Error(ErrorKind::usage, OptionName{"batch"}, "expected 1 or more, found {}", batch);
   if (runtime == Runtime::onnxruntime && modules_.empty())
     throw Error(ErrorKind::usage, OptionName{"runtime"},
-                "ONNX Runtime is not here; npm install onnxruntime-node --ignore-scripts in ./data gets it");
+                "ONNX Runtime is not installed here; npm install onnxruntime-node --ignore-scripts in ./data gets it");
   if (runtime == Runtime::automatic) runtime_ = modules_.empty() ? Runtime::pare : Runtime::onnxruntime;
   if (runtime_ == Runtime::onnxruntime) version_ = OnnxRuntime(modules_, batch_, at::get_num_threads()).version();
 }

@@ -13,7 +13,7 @@
 
 namespace pare {
 
-// ONNX files for another runtime, for the time of this object's life.
+// ONNX files for another runtime, for the lifetime of this object.
 class RuntimeFiles {
  public:
   RuntimeFiles();

@@ -24,7 +24,7 @@ struct LatencyCurve {
   double at(double part) const;
 };
 
-// Rising seconds over rising parts: one that is measured longer than that of a wider layer is taken as noise.
+// Rising seconds over rising parts: a time longer than that of a wider layer is taken for noise.
 LatencyCurve latency_curve(std::vector<std::pair<double, double>> points);
 
 class LatencyTable {

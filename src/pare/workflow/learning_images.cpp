@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "pare/analysis/shapes.h"
 #include "pare/calibrate/distill_images.h"
 #include "pare/calibrate/noise.h"
 #include "pare/error.h"
@@ -23,12 +24,9 @@ constexpr int64_t kJudges = 32;
 int64_t made_samples(const Graph& graph) {
   constexpr int64_t kFewest = 128, kPixels = kFewest * 3 * 32 * 32;
   int64_t pixels = 1;
-  const auto& dims = graph.inputs.at(0).dims;
-  for (size_t axis = 1; dims && axis < dims->size(); ++axis) {
-    constexpr int64_t kUsual = 224;  // of an open height or width
-    const int64_t size = (*dims)[axis].size;
-    pixels *= size > 0 ? size : axis > 1 ? kUsual : 1;
-  }
+  const Shapes shapes = analysis_shapes(graph);
+  if (const TensorType* input = shapes.find(graph.inputs.at(0).name))
+    for (size_t axis = 1; axis < input->dims.size(); ++axis) pixels *= std::max<int64_t>(input->dims[axis], 1);
   return std::clamp<int64_t>(kPixels / pixels, kFewest, 1024);
 }
 
@@ -52,23 +50,17 @@ Samples own_part(const Samples& samples, const ProcessGroup& ranks) {
   return part_of(samples, begin, end);
 }
 
-// The samples that a refit with pairs of `checked` does not fit on: every so many-th pair, a sample and its mirror
-// image perhaps.
+// The samples that a refit does not fit on: one pair in every `checked`, perhaps a sample and its mirror image.
 Samples chosen_by(const Samples& samples, int64_t checked) {
   std::vector<int64_t> places;
   for (int64_t i = 0; i < samples.size && static_cast<int64_t>(places.size()) < kJudges; ++i)
     if (i / 2 % checked == checked - 1) places.push_back(i);
   if (places.empty()) return samples;  // too few to hold any out
   return {.size = static_cast<int64_t>(places.size()), .inputs = [samples, places](int64_t begin, int64_t end) {
-            std::vector<std::vector<at::Tensor>> parts;
-            for (int64_t i = begin; i < end; ++i) {
-              const auto one = samples.inputs(places[static_cast<size_t>(i)], places[static_cast<size_t>(i)] + 1);
-              parts.resize(one.size());
-              for (size_t k = 0; k < one.size(); ++k) parts[k].push_back(one[k]);
-            }
-            std::vector<at::Tensor> inputs;
-            for (const auto& part : parts) inputs.push_back(at::cat(part));
-            return inputs;
+            return gathered(end - begin, [&](int64_t i) {
+              const int64_t place = places[static_cast<size_t>(begin + i)];
+              return samples.inputs(place, place + 1);
+            });
           }};
 }
 
@@ -118,7 +110,7 @@ Samples LearningImages::noise(const Graph& graph) {
     Program(graph).run(pieces_of(graph, all, 1).inputs(0));  // can it be run at all?
     noise_ = own_part(all, *options_.ranks);
   } catch (const Error& error) {
-    notes_.push_back(fmt::format("it was not looked at whether compensations are better than none: {}", error.what()));
+    notes_.push_back(fmt::format("whether compensations are better than none was not tested: {}", error.what()));
   }
   return *noise_;
 }
@@ -136,8 +128,8 @@ const Dataset& LearningImages::data(const Graph& graph) {
   if (data_->size() == 0) throw Error(ErrorKind::usage, OptionName{"data"}, "has no images to learn from");
   if (data_->split == "all")
     notes_.emplace_back(
-        "the data is not divided into train and test: metrics and gates (`max-drop`) are of images that were learned "
-        "from too");
+        "the data is not divided into train and test: metrics and gates (`max-drop`) are measured on images that were "
+        "also learned from");
   return *data_;
 }
 
@@ -163,7 +155,7 @@ std::vector<at::Tensor> LearningImages::made(const Graph& graph) const {
                                                             options_.progress("distilling images", done, all);
                                                         }});
   if (images.source.empty())
-    notes_.emplace_back("neither batch norms nor classes to distil images from: used shapes before one another");
+    notes_.emplace_back("neither batch norms nor classes to distil images from: used shapes in front of one another");
   else
     notes_.push_back(fmt::format("distilled {} images from the {}: {:.4f}, from {:.4f} to begin with", count,
                                  images.source, images.after, images.before));

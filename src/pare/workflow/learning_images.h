@@ -21,18 +21,18 @@ class LearningImages {
       : options_(options), made_only_(made_only || !options.has_data()), notes_(notes), seconds_(seconds) {}
 
   const Samples& samples(const Graph& graph);
-  // With the mirror images of colour images, unless these are not wanted: twice the places to learn from.
+  // With the mirror images of colour images, unless `no_mirror` is set: twice the places to learn from.
   Samples mirrored(const Graph& graph) { return mirrored(graph, samples(graph)); }
   Samples mirrored(const Graph& graph, const Samples& some) const;
-  // Some that nothing is learned from where there are more, to judge compensations by: of those that a method that
-  // `solves` learns from else the ones that it only chooses by. Without data they are made.
+  // What judges compensations: samples that nothing is learned from, where there are any left; else, for a method that
+  // `solves`, those that it only chooses by. Without data they are made.
   Samples judges(const Graph& graph, bool solves);
   // Images and labels of the training data.
   const Batch& batch(const Graph& graph);
 
  private:
   const Dataset& data(const Graph& graph);
-  int64_t learned() const;  // of the data, at the most
+  int64_t learned() const;  // of the data, at most
   const Samples& all(const Graph& graph);
   Samples noise(const Graph& graph);
   std::vector<at::Tensor> made(const Graph& graph) const;

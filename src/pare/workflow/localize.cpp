@@ -10,9 +10,9 @@
 
 #include "pare/data/loader.h"
 #include "pare/data/parallel.h"
+#include "pare/data/threads_restored.h"
 #include "pare/error.h"
 #include "pare/workflow/maps.h"
-#include "pare/workflow/threads_restored.h"
 
 namespace pare {
 

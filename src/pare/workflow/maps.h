@@ -14,7 +14,7 @@
 
 namespace pare {
 
-// What `work` returns; an Error that it throws says of which model it is.
+// What `work` returns; an Error that it throws says which model it is about.
 template <typename Work>
 auto of_model(const std::string& name, const Work& work) -> decltype(work()) {
   try {
@@ -25,8 +25,8 @@ auto of_model(const std::string& name, const Work& work) -> decltype(work()) {
 }
 
 // An attributor that has explained the first image already: an Error that names the model comes before any long work.
-// Error{shape} when the model does not take the images, or has fewer scores than the data has classes (multi-label: not
-// just as many), and what Attributor throws.
+// Error{shape} when the model does not take the images, or has fewer scores than the data has classes (multi-label:
+// another number of them), and what Attributor throws.
 Attributor tried_attributor(const std::string& name, const Graph& model, const Dataset& data,
                             const AttributionOptions& options);
 

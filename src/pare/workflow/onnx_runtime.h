@@ -28,8 +28,8 @@ class OnnxRuntime {
   OnnxRuntime& operator=(const OnnxRuntime&) = delete;
 
   const std::string& version() const { return version_; }
-  // Opens a model and runs it once; its number. Error{failed} when it is refused, with ONNX Runtime's own words: those
-  // that were added before can still be run.
+  // Opens a model and runs it once; returns its number. Error{failed} when it is refused, with ONNX Runtime's own
+  // words: those that were added before can still be run.
   size_t add(const Model& model);
   double run(size_t model);  // seconds
 

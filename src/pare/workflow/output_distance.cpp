@@ -7,8 +7,8 @@
 
 #include "pare/analysis/scores.h"
 #include "pare/analysis/shapes.h"
+#include "pare/data/in_order.h"
 #include "pare/error.h"
-#include "pare/layerwise/in_order.h"
 #include "pare/layerwise/pieces.h"
 #include "pare/passes/working_form.h"
 #include "pare/run.h"

@@ -33,7 +33,7 @@ struct PruneJob : PruneOptions {
   ProcessGroup* ranks = &alone();  // they share the samples that methods learn from; only the first measures
   Finetuning finetuning;
   std::function<void(const std::string& what, int64_t done, int64_t all)> progress;
-  std::function<void(const PruneResult&)> on_missed;  // what there is, before the error of a gate
+  std::function<void(const PruneResult&)> on_missed;  // called with what there is before a gate's error is thrown
 
   void describe(OptionVisitor& options);
   bool has_data() const { return given != nullptr ? given->size > 0 : !data.data.empty(); }

@@ -61,7 +61,7 @@ void PruneOptions::describe(OptionVisitor& options) {
                 "widths that are left are multiples of this (0: of 8, allocated ones of narrow groups of less)");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
-  options.field("steps", steps, "cut in so many steps, selecting anew each time");
+  options.field("steps", steps, "cut in this many steps, selecting anew each time");
   options.heading("how to make up for it");
   options.essential().field("compensate", compensate, "how the kept channels take over from the removed ones",
                             compensation_methods());
@@ -78,8 +78,9 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.field("distill-steps", distill_steps,
                 "steps of gradient descent that make an image (0: as many as it needs)");
-  options.essential().field("minutes", minutes,
-                            "of repair after solving: distillation from the original on the images, unlabelled");
+  options.essential().field(
+      "minutes", minutes,
+      "minutes of repair after solving: distillation from the original on the images, without labels");
   options.heading("output");
   options.essential().field("plan", plan, "only show which widths would be left, and write nothing");
   options.heading("what is measured");
@@ -104,7 +105,8 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
-  options.only({"criterion", "scope", "layers", "skip", "round-to", "inner-only", "steps", "compensate"},
+  options.only({"criterion", "scope", "layers", "skip", "round-to", "floor", "inner-only", "steps", "compensate",
+                "unchecked", "ridge", "images", "samples", "no-mirror", "distill-steps", "minutes"},
                {without("empty")});
 }
 

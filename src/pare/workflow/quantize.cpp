@@ -19,10 +19,10 @@ namespace pare {
 void QuantizeOptions::describe(OptionVisitor& options) {
   options.heading("what becomes integers");
   options.essential().field("weights", weights,
-                            "integers of weights; int4 in matrix products and 1x1 convolutions, int8 elsewhere");
+                            "integer type of weights; int4: in matrix products and 1x1 convolutions, int8 elsewhere");
   options.essential().field("activations", activations,
-                            "integers of activations; symmetric: about zero, none: left in float");
-  options.field("range", range, "how far the integers of activations reach");
+                            "integer type of activations; symmetric: about zero, none: left in float");
+  options.field("range", range, "how the ranges of activations are chosen");
   options.field("percentile", percentile, "per cent of the values that lie within the range at each end");
   options.essential().field("compensate", compensate,
                             "what makes up for rounded weights: nothing, biases, or biases and weights");
@@ -35,7 +35,7 @@ void QuantizeOptions::describe(OptionVisitor& options) {
   options.essential().field("samples", samples,
                             "images to learn from (0: 256 of the data, 128 made ones or more when small)");
   options.field("images", images, "without data: what images are made of");
-  options.field("distill-steps", distill_steps, "without data: steps of making images");
+  options.field("distill-steps", distill_steps, "without data: steps of gradient descent that make an image");
   options.field("no-mirror", no_mirror, "do not learn from the mirror images of colour images too");
   options.heading("what is measured");
   options.essential().field("max-drop", max_drop, "fail if top-1 (multi-label: mAP) falls by more than this");

@@ -14,7 +14,7 @@ struct QuantizeJob : QuantizeOptions {
   DataChoice data;  // measured on before and after, where given; the training part is what is learned from
   const Samples* given = nullptr;  // instead of data
   StageProgress progress;
-  std::function<void(const QuantizeResult&)> on_missed;  // what there is, before the error of a gate
+  std::function<void(const QuantizeResult&)> on_missed;  // called with what there is before a gate's error is thrown
 
   void describe(OptionVisitor& options);
   void check() const;        // Error{usage}

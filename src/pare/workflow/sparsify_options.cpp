@@ -10,9 +10,9 @@ namespace pare {
 void SparsifyOptions::describe(OptionVisitor& options) {
   options.heading("which weights go");
   options.essential().field("method", method, "how weights are chosen", sparsifiers());
-  options.essential().field(
-      "sparsity", sparsity,
-      "part of the masked weights to remove (cs and l0 find it themselves without; slimming: of the channels)");
+  options.essential().field("sparsity", sparsity,
+                            "part of the masked weights to remove (cs and l0 find it by themselves unless it is given; "
+                            "slimming: of the channels)");
   options.field("s-init", s_init, "cs: where the mask logits begin; the lower the sparser");
   options.field("lambda", lambda, "weight of the penalty (cs 1e-8, l0 2e-5, slimming 1e-4)");
   options.field("beta-final", beta_final, "cs: how hard the mask ends");
@@ -66,7 +66,7 @@ void SparsifyOptions::check(bool trained) const {
   if (distill.any() && !trained && !own.dense_first)
     throw Error(ErrorKind::usage, OptionName{"match"},
                 "{} has no dense network to learn from: start from a trained model", method);
-  if (distill.any() && !own.trains && finetune == 0)
+  if (distill.any() && own.at_once && finetune == 0)
     throw Error(ErrorKind::usage, OptionName{"match"},
                 "needs `finetune` EPOCHS: {} trains nothing after the dense network", method);
   if (sparsity && !(*sparsity >= 0 && *sparsity < 1))

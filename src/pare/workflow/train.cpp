@@ -24,14 +24,14 @@ namespace fs = std::filesystem;
 void TrainingOptions::describe(OptionVisitor& options, bool with_epochs) {
   train.describe(options, with_epochs);
   options.field("label-smoothing", label_smoothing, "part of the target spread over all classes");
-  options.essential().field(
-      "validation", validation,
-      "part of the training images held out, the same of every class, to choose on: the epoch that is kept; "
-      "tickets (0.1 of them unless given)");
+  options.essential().field("validation", validation,
+                            "part of the training images, the same of every class, that is held out to choose the "
+                            "epoch that is kept, or tickets (0.1 for those unless given)");
   options.heading("runs");
   options.field("tensorboard", tensorboard, "write TensorBoard event files into this directory");
-  options.field("log-every", log_every,
-                "also log every so many steps, into steps.jsonl of the run and TensorBoard (0: epochs only)");
+  options.field(
+      "log-every", log_every,
+      "also log each time this many steps are done, into steps.jsonl of the run and TensorBoard (0: epochs only)");
   options.field("resume", resume, "insist on going on with an earlier run (going on is the default)");
   options.field("fresh", fresh, "forget an earlier run of the same command");
   options.only({"patience"}, {with("validation")});
@@ -42,7 +42,7 @@ DatasetParts hold_out(const Dataset& data, double fraction, uint64_t seed) {
     throw Error(ErrorKind::usage, OptionName{"validation"}, "expected a part from 0 to 1, found {}", fraction);
   const auto count = static_cast<int64_t>(fraction * static_cast<double>(data.size()));
   if (fraction > 0 && count == 0)
-    throw Error(ErrorKind::usage, OptionName{"validation"}, "{} of {} images is not a single one", fraction,
+    throw Error(ErrorKind::usage, OptionName{"validation"}, "{} of {} images is not a single image", fraction,
                 data.size());
   if (count == 0) return {data, {}};
   Random random(mix_seed({seed, 3}));

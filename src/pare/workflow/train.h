@@ -55,8 +55,8 @@ Trainer observed_training(Observer& observer);
 
 TrainingResult result_of(TrainingOutcome outcome);
 
-// The data without and with a part of `fraction` of its images, drawn by the seed: the same part of every class, but of
-// multi-label data any.
+// The data without and with a part of `fraction` of its images, drawn by the seed: the same part of every class, unless
+// the data is multi-label.
 struct DatasetParts {
   Dataset rest;
   Dataset held_out;

@@ -180,7 +180,7 @@ Model load_model(const std::string& path, const ModelOptions& options, uint64_t 
     model.graph = zoo_graph(options, seed);
   } else if (is_onnx(path)) {
     model.graph = read_onnx(path);
-    if (!options.arch.empty()) model.notes.push_back("is a network by itself: `arch` is not for it");
+    if (!options.arch.empty()) model.notes.push_back("is a network already: `arch` does not apply to it");
   } else {
     model.graph = with_checkpoint(path, options, seed, model.notes);
   }

@@ -13,7 +13,7 @@ namespace pare {
 struct LoweredGraph {
   Graph graph;
   int64_t opset = 0;                   // the target, or the smallest above it that can express every node
-  std::vector<std::string> raised_by;  // who made it rise, one sentence each; empty when it is the target
+  std::vector<std::string> raised_by;  // what raised it, one sentence each; empty when it is the target
 };
 
 // `target` is 11 to 28, else Error{usage}. A subgraph stays in the opset of its file: when the target has another form

@@ -57,7 +57,7 @@ void raise_cast(Node& node, UpgradeContext&) {
   if (to == node.attributes.end() || !std::holds_alternative<std::string>(to->second)) return;
   const std::string name = node.text("to", "");
   const int32_t type = onnx_type_of_name(name);
-  if (type == 0) throw Error(ErrorKind::format, describe(node), "casts to '{}', which is no element type", name);
+  if (type == 0) throw Error(ErrorKind::format, describe(node), "casts to '{}', which is not an element type", name);
   to->second = static_cast<int64_t>(type);
 }
 

@@ -1,27 +1,25 @@
-// Work on pieces by several threads, collected in the order of the pieces, so that sums do not depend on who was
-// faster.
+// Work on pieces by several threads, collected in the order of the pieces, so that sums do not depend on which thread
+// was faster.
 #pragma once
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
 
 #include "pare/data/parallel.h"
+#include "pare/data/threads_restored.h"
 
 namespace pare {
 
 // Calls collect(work(0)), collect(work(1)), … in this order; `work` runs in as many threads as ATen has, each of which
-// then counts as one for ATen.
+// then counts as one for ATen. Exceptions are rethrown as parallel_each() does.
 template <typename Result>
 void in_order(size_t count, const std::function<Result(size_t)>& work, const std::function<void(Result)>& collect) {
   std::map<size_t, Result> waiting;
   size_t next = 0;
   std::mutex mutex;
-  const int threads = std::max(1, at::get_num_threads());
-  parallel_each(count, threads, [&](size_t i) {
+  const ThreadsRestored threads;
+  parallel_each(count, threads.count, [&](size_t i) {
     at::set_num_threads(1);
     Result result = work(i);
     const std::lock_guard lock(mutex);
@@ -31,7 +29,6 @@ void in_order(size_t count, const std::function<Result(size_t)>& work, const std
       waiting.erase(found);
     }
   });
-  at::set_num_threads(threads);
 }
 
 }  // namespace pare
