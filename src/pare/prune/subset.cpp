@@ -127,7 +127,8 @@ std::vector<Reader> readers_of(const Graph& graph, const ChannelMap& map) {
 
 // Rows with one column for each channel of the group; a channel that lies in several places gives several rows.
 at::Tensor channel_rows(const Reader& reader, const at::Tensor& x) {
-  const at::Tensor rows = rows_of(x, reader.axis < 0 ? reader.axis + x.dim() : reader.axis);
+  // In double: where channels outnumber samples, what is left of a channel must not be rounding.
+  const at::Tensor rows = rows_of(x.to(at::kDouble), reader.axis < 0 ? reader.axis + x.dim() : reader.axis);
   const at::Tensor padded = at::cat({rows, at::zeros({rows.size(0), 1}, rows.options())}, 1);
   std::vector<at::Tensor> parts;
   for (const at::Tensor& columns : reader.columns) parts.push_back(padded.index_select(1, columns));
