@@ -18,9 +18,11 @@ class Block(nn.Module):
         self.pad = (channels - inputs) // 2
         self.plain = stride == 1 and inputs == channels
 
+    def shortcut(self, x):
+        return x if self.plain else F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.pad, self.pad))
+
     def forward(self, x):
-        shortcut = x if self.plain else F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.pad, self.pad))
-        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + shortcut)
+        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.shortcut(x))
 
 
 class ResNet20(nn.Module):
