@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
@@ -79,6 +80,7 @@ class Bench : public Command {
     std::vector<TimedRun> runs;
     for (const auto& graph : graphs)
       runs.push_back(timed_run(graph, batch_, static_cast<uint64_t>(session.common.seed)));
+    const double load = others_at_work();
     Peer peer = start_peer(session, graphs);
     std::vector<Latency> latencies;
     try {
@@ -91,10 +93,22 @@ class Bench : public Command {
       peer.notes.push_back(fmt::format("Not measured in ONNX Runtime: {}", error.message()));
       latencies = measure(session, runs);
     }
+    if (load > 0.5 && at::get_num_threads() > 1)
+      peer.notes.push_back(
+          fmt::format("Other programs were at work (load {:.1f}): threads that wait for each other lose most by that, "
+                      "and figures of "
+                      "--threads 1 mean more.",
+                      load));
     return report(session, graphs, latencies, peer);
   }
 
  private:
+  // How many programs computed on this machine in the last minute, on average.
+  static double others_at_work() {
+    double load = 0;
+    return ::getloadavg(&load, 1) == 1 ? load : 0;
+  }
+
   Peer start_peer(Session& session, const std::vector<Graph>& graphs) const {
     Peer peer;
     peer.numbers.resize(models_.size());

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -61,7 +62,7 @@ class Run : public Command {
                                  : read_inputs(session, model.graph);
     const auto files = output_.empty() ? std::vector<fs::path>{} : output_files(model.graph, session.common.force);
     const at::NoGradGuard no_grad;
-    const auto outputs = DeclaredRun(model.graph)(tensors);
+    const auto outputs = computed(model.graph, tensors);
     if (!output_.empty()) make_directory(output_);
     Table table({"output", "type", "smallest", "mean", "largest", output_.empty() ? "" : "file"});
     auto list = nlohmann::json::array();
@@ -90,6 +91,19 @@ class Run : public Command {
   }
 
  private:
+  // What is given to an open input keeps its own size, and not every network takes every size.
+  static std::vector<at::Tensor> computed(const Graph& graph, const std::vector<at::Tensor>& tensors) {
+    try {
+      return DeclaredRun(graph)(tensors);
+    } catch (const Error& error) {
+      for (size_t i = 0; error.kind() == ErrorKind::shape && i < tensors.size(); ++i)
+        if (const ValueInfo& input = graph.inputs[i]; input.dims && std::ranges::any_of(*input.dims, &Dim::assumed))
+          throw Error(error.kind(), error.where(), "{}; '{}' was given as {}: --input-shape {}=… makes it another",
+                      error.message(), input.name, fmt::join(tensors[i].sizes(), "x"), input.name);
+      throw;
+    }
+  }
+
   // Scores of the classes of one image: [1, K], or with extents of 1 after it.
   static bool is_score_vector(const at::Tensor& output) {
     return at::isFloatingType(output.scalar_type()) && output.dim() >= 2 && output.size(0) == 1 && output.size(1) > 1 &&

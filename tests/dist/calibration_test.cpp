@@ -7,6 +7,7 @@
 #include "pare/compensate/compensate.h"
 #include "pare/error.h"
 #include "pare/fuse/fuse.h"
+#include "pare/layerwise/row_moments.h"
 #include "pare/prune/subset.h"
 #include "pare/zoo/zoo.h"
 
@@ -40,25 +41,17 @@ TEST(CalibrationOverRanks, MomentsAreThoseOfAllRows) {
   at::manual_seed(2);
   const at::Tensor x = at::randn({50, 6}, at::kDouble) + 3;
   const at::Tensor y = at::randn({50, 4}, at::kDouble);
-  Moments alone_x;
-  alone_x.add(x);
-  CrossMoments alone_xy;
-  alone_xy.add(x, y);
+  const RowMoments alone = row_moments(x, y);
   on_ranks(3, [&](ProcessGroup& ranks) {
     const auto own = own_part({x, y}, ranks);
-    Moments moments;
-    moments.add(own[0]);
-    moments.sum_over(ranks);
-    CrossMoments cross;
-    cross.add(own[0], own[1]);
-    cross.sum_over(ranks);
+    const RowMoments moments = over_ranks(row_moments(own[0], own[1]), ranks);
     ChannelMoments channels;
     channels.add(own[0]);
     channels.sum_over(ranks);
-    EXPECT_EQ(moments.count(), 50);
-    EXPECT_TRUE(at::allclose(moments.covariance(), alone_x.covariance(), 1e-12, 1e-12));
-    EXPECT_TRUE(at::allclose(cross.covariance_xy(), alone_xy.covariance_xy(), 1e-12, 1e-12));
-    EXPECT_TRUE(at::allclose(cross.mean_y(), y.mean(0), 1e-12, 1e-12));
+    EXPECT_EQ(moments.count, 50);
+    EXPECT_TRUE(at::allclose(moments.covariance_xx(), alone.covariance_xx(), 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(moments.covariance_xy(), alone.covariance_xy(), 1e-12, 1e-12));
+    EXPECT_TRUE(at::allclose(moments.mean_y, y.mean(0), 1e-12, 1e-12));
     EXPECT_TRUE(at::allclose(channels.variance(), x.var(0, /*unbiased=*/false), 1e-10, 1e-10));
   });
 }
@@ -75,20 +68,15 @@ TEST(CalibrationOverRanks, MomentsOfPartsThatDiffer) {
     const int64_t begin = ranks.rank() == 0 ? 0 : 30;
     const int64_t count = ranks.rank() == 0 ? 30 : ranks.rank() == 1 ? 50 : 0;
     const at::Tensor own = x.narrow(0, begin, count);
-    Moments moments;
-    moments.add(own);
-    moments.sum_over(ranks);
-    CrossMoments cross;
-    cross.add(own, y.narrow(0, begin, count));
-    cross.sum_over(ranks);
+    const RowMoments moments = over_ranks(row_moments(own, y.narrow(0, begin, count)), ranks);
     ChannelMoments channels;
     channels.add(own);
     channels.sum_over(ranks);
-    EXPECT_EQ(moments.count(), 80);
-    EXPECT_TRUE(at::allclose(moments.mean(), x.to(at::kDouble).mean(0), 1e-12));
-    EXPECT_TRUE(at::allclose(moments.covariance(), xx, 1e-5, 1e-5));
-    EXPECT_TRUE(at::allclose(cross.covariance_xy(), xy, 1e-5, 1e-5));
-    EXPECT_TRUE(at::allclose(cross.mean_y(), y.to(at::kDouble).mean(0), 1e-12));
+    EXPECT_EQ(moments.count, 80);
+    EXPECT_TRUE(at::allclose(moments.mean_x, x.to(at::kDouble).mean(0), 1e-12));
+    EXPECT_TRUE(at::allclose(moments.covariance_xx(), xx, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(moments.covariance_xy(), xy, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(moments.mean_y, y.to(at::kDouble).mean(0), 1e-12));
     EXPECT_TRUE(at::allclose(channels.variance(), xx.diagonal(), 1e-9, 1e-9));
   });
 }
@@ -129,13 +117,13 @@ TEST(CalibrationOverRanks, CompensationIsThatOfOneRank) {
   Observer nobody;
   const auto cuts = cuts_of(map, removed);
   const Graph alone_graph = compensate(graph, map, cuts, method, options, samples_of(images), nobody).graph;
-  const auto alone_moments = reader_moments(graph, map, images);
+  const auto alone_moments = reader_moments(graph, map, samples_of(images));
   on_ranks(2, [&](ProcessGroup& ranks) {
     const auto own = own_part(images, ranks);
     OneOfRanks observer(ranks);
     const Graph shared = compensate(graph, map, cuts, method, options, samples_of(own), observer).graph;
     EXPECT_LT(largest_difference(shared, alone_graph), 1e-9);
-    const auto moments = reader_moments(graph, map, own, ranks);
+    const auto moments = reader_moments(graph, map, samples_of(own), observer);
     ASSERT_EQ(moments.size(), alone_moments.size());
     for (const auto& [group, readers] : moments)
       EXPECT_TRUE(at::allclose(readers[0].covariance, alone_moments.at(group)[0].covariance, 1e-9, 1e-12));

@@ -237,7 +237,7 @@ TEST(Repair, LeavesAgreeingParentsAsTheyAre) {
     const Graph net = zoo_net(arch, 1, 0.5);
     const std::vector<Graph> parents = {net, net};
     const std::vector<double> shares = {0.5, 0.5};
-    const auto samples = random_inputs(net, 60, 2);
+    const Samples samples = samples_of(random_inputs(net, 60, 2));
     EXPECT_LE(largest_difference(net, rescale_norms(net, {parents, shares})), 1e-5);
     if (arch == "convnet-bn") continue;  // its running statistics are not those of the samples
     EXPECT_LE(largest_difference(net, rescale(net, {parents, shares}, samples)), 1e-4);
@@ -268,7 +268,7 @@ TEST(Repair, RegressionIsTheFormula) {
   const at::Tensor gram = at::mm(U1.t(), U1) / 200.0;
   const at::Tensor ridge = rho * gram.diag().mean() * at::eye(7, at::kDouble);
   const at::Tensor expected = W1 + at::mm(at::mm((Z - at::mm(U1, W1.t())).t(), U1) / 200.0, (gram + ridge).inverse());
-  const Graph found = regress(fused, {parents, shares}, {U}, rho);
+  const Graph found = regress(fused, {parents, shares}, samples_of({U}), rho);
   EXPECT_LE((found.tensor("t0") - expected.narrow(1, 0, 6)).abs().max().item<double>(), 1e-9);
   ASSERT_EQ(found.nodes[0].inputs.size(), 3);
   EXPECT_LE((found.tensor(found.nodes[0].inputs[2]) - expected.select(1, 6)).abs().max().item<double>(), 1e-9);

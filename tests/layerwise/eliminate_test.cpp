@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace pare {
 namespace {
@@ -110,6 +111,59 @@ TEST(Eliminate, ConstantAndRepeatedChannelsGoFirstForNothing) {
   const Elimination result = eliminate({reader}, 5, 1e-9);
   EXPECT_LT(result.error[1], 1e-6 * result.error[4]);
   EXPECT_TRUE(result.order[0] == 1 || result.order[1] == 1);
+}
+
+// The formulas step by step: P and W of one channel less at a time.
+Elimination step_by_step(const std::vector<EliminationReader>& readers, int64_t channels, double ridge) {
+  std::vector<at::Tensor> P, W;
+  for (const auto& reader : readers) {
+    P.push_back(at::linalg_inv(regular(reader.covariance, ridge)));
+    W.push_back(reader.weight.t().clone());
+  }
+  Elimination result;
+  std::vector<bool> gone(static_cast<size_t>(channels), false);
+  double error = 0;
+  for (int64_t step = 0; step < channels; ++step) {
+    int64_t best = -1;
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < channels; ++j) {
+      if (gone[static_cast<size_t>(j)]) continue;
+      double loss = 0;
+      for (size_t r = 0; r < readers.size(); ++r) {
+        const int64_t rows = readers[r].rows;
+        const at::Tensor W_j = W[r].narrow(0, j * rows, rows);
+        const at::Tensor P_jj = P[r].narrow(0, j * rows, rows).narrow(1, j * rows, rows);
+        loss += (W_j * at::linalg_solve(P_jj, W_j)).sum().item<double>();
+      }
+      if (loss < least) least = loss, best = j;
+    }
+    gone[static_cast<size_t>(best)] = true;
+    result.order.push_back(best);
+    result.error.push_back(error += least);
+    for (size_t r = 0; r < readers.size(); ++r) {
+      const int64_t rows = readers[r].rows, begin = best * rows;
+      const at::Tensor columns = P[r].narrow(1, begin, rows).clone();
+      const at::Tensor P_jj = columns.narrow(0, begin, rows).clone();
+      W[r] = W[r] - at::mm(columns, at::linalg_solve(P_jj, W[r].narrow(0, begin, rows)));
+      P[r] = P[r] - at::mm(columns, at::linalg_solve(P_jj, columns.t()));
+    }
+  }
+  return result;
+}
+
+// Above and below what is updated at once, channels of one row and of several, rows of nobody.
+TEST(Eliminate, InBlocksIsStepByStep) {
+  at::manual_seed(7);
+  for (const auto& [n, rows] : std::vector<std::pair<int64_t, int64_t>>{{5, 1}, {63, 1}, {130, 1}, {70, 3}, {20, 9}}) {
+    const int64_t d = n * rows + 4;
+    const std::vector<EliminationReader> readers = {
+        {random_covariance(d, 3 * d), at::randn({20, d}, at::kDouble), rows},
+        {random_covariance(n, 3 * n), 2 * at::randn({n + 3, n}, at::kDouble), 1}};
+    const Elimination slow = step_by_step(readers, n, 1e-2), fast = eliminate(readers, n, 1e-2);
+    EXPECT_EQ(fast.order, slow.order) << n << " channels of " << rows;
+    for (size_t i = 0; i < slow.error.size(); ++i)
+      EXPECT_NEAR(fast.error[i], slow.error[i], 1e-9 * slow.error.back()) << n << " channels of " << rows;
+  }
 }
 
 }  // namespace

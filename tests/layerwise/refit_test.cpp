@@ -263,12 +263,28 @@ TEST(Refit, LayersWithoutABiasAreCutWithTheOneTheyGet) {
   EXPECT_EQ(result.graph.tensor(result.graph.nodes[2].inputs.at(2)).numel(), 4);  // of the second layer's 8
 }
 
-// A layer with more unknowns than may be solved loses its channels all the same, and it is said.
+// Two layers read one average, and others come between them.
+TEST(Refit, AnAverageIsReadAgainLongAfter) {
+  TestGraph g;
+  const auto flat =
+      g.node("Flatten", {g.node("GlobalAveragePool", {g.relu(g.conv(g.input("x", {-1, 2, 6, 6}), 2, 8))})});
+  const auto deep = g.linear(g.relu(g.linear(flat, 8, 6)), 6, 3);
+  const Graph graph = g.finish(g.node("Add", {deep, g.linear(flat, 8, 3)}));
+  const auto inputs = random_inputs(graph, 40, 5);
+  const Case c = halved(graph);
+  for (const bool choose : {false, true}) {
+    const Refitted result = refitted(c, inputs, {}, choose);
+    EXPECT_EQ(result.solved.size(), 3u);
+    EXPECT_LT(difference(result.graph, graph, inputs), 0.7 * difference(c.pruned, graph, inputs));
+  }
+}
+
+// A layer whose moments take more memory than there is loses its channels all the same, and it is said.
 TEST(Refit, WhatIsTooLargeIsOnlyCut) {
   const Case c = halved(with_first_layer(kinds()[0]));
   const auto inputs = random_inputs(c.graph, 8, 3);
   RefitOptions options;
-  options.largest = 10;
+  options.moments = 800;  // bytes: of ten unknowns
   const Refitted result = refitted(c, inputs, options);
   EXPECT_TRUE(result.solved.empty());
   ASSERT_EQ(result.left.size(), 1u);

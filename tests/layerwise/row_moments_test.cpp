@@ -35,6 +35,29 @@ TEST(RowMoments, SurviveAMeanFarAboveTheDeviation) {
   EXPECT_LT(((sum.covariance_xx() - expected).abs().max() / expected.diagonal().max()).item<double>(), 1e-2);
 }
 
+// Rows as they are, or moments of theirs: what comes of them is the same, and nothing else changes.
+TEST(RowMoments, ASumTakesRowsAndMoments) {
+  at::manual_seed(4);
+  const at::Tensor x = at::cat({at::randn({40, 12}) - 500, at::randn({1, 12}), at::randn({70, 12}) + 500});
+  const at::Tensor y = x.narrow(1, 0, 3) + at::randn({111, 3});
+  RowMoments sum;
+  int64_t begin = 0;
+  for (const int64_t rows : {40, 1, 0, 5, 65}) {  // fewer than columns, and more
+    const at::Tensor before = sum.count > 0 ? sum.xx.clone() : at::Tensor();
+    const RowMoments more = row_moments(x.narrow(0, begin, rows), y.narrow(0, begin, rows));
+    const RowMoments both = joined(sum, more);
+    EXPECT_TRUE(!before.defined() || at::equal(sum.xx, before));
+    add(sum, row_part(x.narrow(0, begin, rows), y.narrow(0, begin, rows)));
+    EXPECT_EQ(row_part(x.narrow(0, begin, rows)).x.defined(), rows < 12);
+    EXPECT_LT((both.xx - sum.xx).abs().max().item<double>(), 1e-9 * sum.xx.abs().max().item<double>() + 1e-9);
+    begin += rows;
+  }
+  EXPECT_EQ(sum.count, 111);
+  EXPECT_LT((sum.covariance_xx() - covariance(x, x)).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((sum.covariance_xy() - covariance(x, y)).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((sum.mean_y - y.to(at::kDouble).mean(0)).abs().max().item<double>(), 1e-9);
+}
+
 TEST(RowMoments, HalfPrecisionIsWidened) {
   at::manual_seed(3);
   const at::Tensor x = (at::randn({2000, 3}) + 5).to(at::kBFloat16);

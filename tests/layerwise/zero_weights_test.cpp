@@ -12,11 +12,11 @@
 namespace pare {
 namespace {
 
-struct Problem {
+struct MaskProblem {
   at::Tensor best, H;
 };
 
-Problem problem(int64_t q, int64_t d, uint64_t seed) {
+MaskProblem problem(int64_t q, int64_t d, uint64_t seed) {
   at::manual_seed(seed);
   const at::Tensor x = at::mm(at::randn({4 * d, d}, at::kDouble), at::randn({d, d}, at::kDouble));
   return {at::randn({q, d}, at::kDouble),
@@ -36,7 +36,7 @@ double least_error(const at::Tensor& best, const at::Tensor& H, const at::Tensor
 TEST(ZeroWeights, IsTheLeastSquaresOptimumForItsMask) {
   for (int64_t d = 2; d <= 10; ++d)
     for (uint64_t seed = 0; seed < 5; ++seed) {
-      const Problem p = problem(3, d, seed * 100 + static_cast<uint64_t>(d));
+      const MaskProblem p = problem(3, d, seed * 100 + static_cast<uint64_t>(d));
       const ZeroedWeights zeroed = zero_weights(p.best, p.H, {.sparsity = 0.5});
       EXPECT_EQ(zeroed.mask.sum().item<int64_t>(), (3 * d + 1) / 2);
       EXPECT_TRUE(zeroed.weight.masked_select(zeroed.mask.logical_not()).eq(0).all().item<bool>());
@@ -52,7 +52,7 @@ TEST(ZeroWeights, ComesNearTheBestOfAllMasks) {
   double ratio = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const int64_t d = 8;
-    const Problem p = problem(1, d, 1000 + seed);
+    const MaskProblem p = problem(1, d, 1000 + seed);
     const ZeroedWeights zeroed = zero_weights(p.best, p.H, {.sparsity = 0.5});
     double least = std::numeric_limits<double>::infinity();
     for (unsigned bits = 0; bits < 1U << d; ++bits) {
@@ -70,7 +70,7 @@ TEST(ZeroWeights, ComesNearTheBestOfAllMasks) {
   EXPECT_GE(exact, all / 3);
 }
 
-double plain_error(const Problem& p, const at::Tensor& mask) {
+double plain_error(const MaskProblem& p, const at::Tensor& mask) {
   return row_errors(p.best * mask, p.best, p.H).sum().item<double>();
 }
 
@@ -87,7 +87,7 @@ TEST(ZeroWeights, IsNeverWorseThanMagnitudeOrWandaInAnyPattern) {
   for (const double work : {1e12, 0.0})  // exactly, and swept
     for (const auto& pattern : kPatterns)
       for (uint64_t seed = 0; seed < 6; ++seed) {
-        const Problem p = problem(8, 24, seed);
+        const MaskProblem p = problem(8, 24, seed);
         const ZeroedWeights zeroed = zero_weights(p.best, p.H, pattern, {.work = work, .sweep = 8});
         const at::Tensor magnitude = mask_by_score(p.best, pattern);
         const at::Tensor wanda = mask_by_score(wanda_scores(p.best, p.H.diagonal()), pattern);
@@ -100,7 +100,7 @@ TEST(ZeroWeights, IsNeverWorseThanMagnitudeOrWandaInAnyPattern) {
 
 TEST(ZeroWeights, KeepsNOfEveryMAlongTheInputs) {
   for (const double work : {1e12, 0.0}) {
-    const Problem p = problem(6, 30, 3);  // 10 channels, 3 places of the kernel: 2 channels fill no group of 4
+    const MaskProblem p = problem(6, 30, 3);  // 10 channels, 3 places of the kernel: 2 channels fill no group of 4
     const at::Tensor mask =
         zero_weights(p.best, p.H, {.keep = 2, .among = 4, .kernel = 3}, {.work = work}).mask.reshape({6, 10, 3});
     for (int64_t group = 0; group < 2; ++group)
@@ -111,7 +111,7 @@ TEST(ZeroWeights, KeepsNOfEveryMAlongTheInputs) {
 
 TEST(ZeroWeights, ZerosComeInTiles) {
   for (const double work : {1e12, 0.0}) {
-    const Problem p = problem(10, 24, 4);
+    const MaskProblem p = problem(10, 24, 4);
     const at::Tensor mask =
         zero_weights(p.best, p.H, {.sparsity = 0.5, .tile_outputs = 4, .tile_inputs = 2, .kernel = 3},
                      {.work = work, .sweep = 6})
@@ -127,7 +127,7 @@ TEST(ZeroWeights, ZerosComeInTiles) {
 TEST(ZeroWeights, TheSweepMakesUpForItsZeros) {
   double solved = 0, plain = 0, exact = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    const Problem p = problem(16, 40, 50 + seed);
+    const MaskProblem p = problem(16, 40, 50 + seed);
     const ZeroedWeights zeroed = zero_weights(p.best, p.H, {.sparsity = 0.5}, {.work = 0, .sweep = 16});
     solved += zeroed.error;
     plain += plain_error(p, mask_by_score(wanda_scores(p.best, p.H.diagonal()), {.sparsity = 0.5}));
@@ -138,7 +138,7 @@ TEST(ZeroWeights, TheSweepMakesUpForItsZeros) {
 }
 
 TEST(ZeroWeights, TheSameBitsWhateverTheThreads) {
-  const Problem p = problem(20, 30, 8);
+  const MaskProblem p = problem(20, 30, 8);
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
   const ZeroedWeights one = zero_weights(p.best, p.H, {.sparsity = 0.6});

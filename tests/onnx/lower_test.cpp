@@ -186,6 +186,25 @@ TEST(LowerOnnx, SubgraphsKeepTheirOpset) {
   EXPECT_THROW(lower(read(model), 13), Error);
 }
 
+// Attributes that the older opset does not know are a fault of the file even where they say nothing new.
+TEST(LowerOnnx, SubgraphsKeepTheirNewerAttributes) {
+  auto model = make_model(16);
+  add_input(model, "c", {}, onnx::TensorProto::BOOL);
+  add_input(model, "x", {1, 2});
+  add_output(model, "y", {2});
+  auto& node = add_node(model, "If", {"c"}, {"y"});
+  for (const char* branch : {"then_branch", "else_branch"}) {
+    auto& body = attribute(node, branch);
+    body.set_type(onnx::AttributeProto::GRAPH);
+    body.mutable_g()->set_name(branch);
+    *body.mutable_g()->add_output() = make_value(std::string(branch) + "_y", {2});
+    *body.mutable_g()->add_node() = make_node("Shape", {"x"}, {std::string(branch) + "_s"});
+    *body.mutable_g()->add_node() = make_node("Identity", {"x"}, {std::string(branch) + "_y"});
+  }
+  EXPECT_EQ(lower(read(model), 15).opset, 15);  // all in it was there
+  EXPECT_EQ(lower(read(model), 13).opset, 16);  // Shape got `start` and `end` with opset 15
+}
+
 TEST(WriteOnnx, IsDeterministicAndAcceptedByTheChecker) {
   Graph graph = with_tensor(one_node("Add", {"x", "w"}), "w", at::ones({4, 4}));
   graph.tensors["w"] = at::arange(16, at::kFloat).view({4, 4}).t();  // not contiguous

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "pare/ops/onednn.h"
 #include "pare/ops/op.h"
 #include "pare/passes/fold_batch_norm.h"
@@ -96,6 +98,19 @@ TEST(ForInference, PackedLinearLayersKeepTheFunction) {
   if (!onednn_available()) GTEST_SKIP() << "this build has no oneDNN: nothing was packed";
   EXPECT_EQ(count(fast, "Linear"), 3);
   EXPECT_EQ(count(fast, "Relu"), 1) << "the first Relu is part of its layer";
+}
+
+// A broken network must look broken, not like one that guesses.
+TEST(ForInference, WhatIsNotANumberStaysSo) {
+  TestGraph g;
+  const auto weight = g.random({33, 70});
+  auto x = g.relu(g.node("Gemm", {g.input("x", {-1, 70}), weight}, {{"transB", int64_t{1}}}));
+  Graph graph = cast(g.finish(g.linear(x, 33, 5)), at::kFloat);
+  graph.tensors[weight][3][4] = std::numeric_limits<float>::quiet_NaN();
+  const at::NoGradGuard no_grad;
+  const auto inputs = random_inputs(graph, 9, 4);
+  EXPECT_TRUE(at::isnan(forward(graph, inputs).outputs[0]).all().item<bool>());
+  EXPECT_TRUE(at::isnan(forward(for_inference(graph), inputs).outputs[0]).all().item<bool>());
 }
 
 TEST(FoldBatchNorm, LeavesALayerThatOthersRead) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "pare/run.h"
+#include "pare/zoo/zoo.h"
 #include "support/builder.h"
 
 namespace pare {
@@ -132,13 +134,56 @@ TEST(Subset, LeavesOutWhatOthersTell) {
   w[2].copy_(w[0] + w[1]);
   graph.tensors["t0"] = w;
   const ChannelMap map = analyze_channels(graph);
-  const auto moments = reader_moments(graph, map, {at::randn({500, 3}, at::kDouble)});
+  const auto moments = reader_moments(graph, map, samples_of({at::randn({500, 3}, at::kDouble)}));
   ASSERT_TRUE(moments.contains(0));
   auto order = greedy_order(moments.at(0));
   const at::Tensor importance = subset_importance(moments.at(0));
   EXPECT_EQ(importance[order[0]].item<double>(), 1);  // nothing is explained before the first is kept
   // Two of the three explain the third entirely.
   EXPECT_LE(loss(moments.at(0)[0], {order[0], order[1]}), 1e-9);
+}
+
+// What a reader sees are its channels at every place, whatever the operator, and of all samples at once.
+void expect_rows_of_channels(const Graph& graph, const at::Tensor& images, const std::string& group_name) {
+  const ChannelMap map = analyze_channels(graph);
+  const auto found = reader_moments(graph, map, samples_of({images}));
+  size_t seen = 0;
+  for (size_t g = 0; g < map.groups.size(); ++g) {
+    if (!map.groups[g].prunable()) continue;
+    const ChannelGroup& group = map.groups[g];
+    size_t reader = 0;
+    for (const size_t s : group.consumers) {
+      const Slot& slot = map.slots[s];
+      const Node& node = graph.nodes[slot.node];
+      if (slot.input != 1 || (node.op != "Conv" && node.op != "Gemm")) continue;
+      RunOptions options;
+      options.taps = {node.inputs[0]};
+      const at::Tensor x = forward(graph, {{images}}, options).tapped.at(node.inputs[0]).to(at::kDouble);
+      const at::Tensor ids = map.values.at(node.inputs[0]).reshape({-1});
+      const at::Tensor rows = x.movedim(1, -1).reshape({-1, x.size(1)});
+      std::vector<at::Tensor> columns;  // of each channel, all its places
+      for (const ChannelId id : group.channels)
+        columns.push_back(rows.index_select(1, ids.eq(static_cast<int64_t>(id)).nonzero().flatten()).t().reshape({-1}));
+      const at::Tensor all = at::stack(columns, 1) - at::stack(columns, 1).mean(0);
+      const at::Tensor expected = at::mm(all.t(), all) / static_cast<double>(all.size(0));
+      ASSERT_LT(reader, found.at(g).size()) << group_name;
+      EXPECT_LT((found.at(g)[reader++].covariance - expected).abs().max().item<double>(),
+                1e-5 * expected.diagonal().max().item<double>())
+          << group_name << ": " << describe(node);
+    }
+    seen += reader;
+  }
+  EXPECT_GT(seen, 0U) << group_name;
+}
+
+TEST(Subset, SeesChannelsAtEveryPlace) {
+  at::manual_seed(11);
+  expect_rows_of_channels(build("convnet", {.width = 0.25}, 1), at::randn({19, 1, 28, 28}), "flattened");
+  TestGraph g;
+  const auto x = g.input("x", {-1, 3, 9, 9});
+  const auto wide = g.relu(g.conv(x, 3, 8, 3));
+  const auto grouped = g.conv(wide, 8, 8, 3, 2);
+  expect_rows_of_channels(g.finish(g.conv(g.relu(grouped), 8, 4, 1)), at::randn({19, 3, 9, 9}, at::kDouble), "grouped");
 }
 
 }  // namespace

@@ -103,7 +103,9 @@ TEST(WorkingForm, EvaluationOfAFixedBatchIsThatOfAnOpenOne) {
 TEST(WorkingForm, PruningAFixedBatchIsPruningAnOpenOne) {
   for (const auto& [compensation, criterion] : std::vector<std::pair<std::string, std::string>>{
            {"synthetic", "l1"}, {"calibrated", "taylor"}, {"none", "subset"}}) {
-    const PruneJob options = options_for(compensation, criterion);
+    PruneJob options = options_for(compensation, criterion);
+    // Of 32 channels on 12 samples the twelfth is as good as any other left: rounding would choose it.
+    if (criterion == "subset") options.samples = 40;
     const PruneResult expected = prune(open_net(), options);
     for (const Graph& graph : {fixed_net(), closed_net()}) {
       const PruneResult found = prune(graph, options);

@@ -8,8 +8,10 @@ namespace {
 
 // (A + λI)⁻¹ B, and whether that could be done.
 bool solve_regularized(const at::Tensor& a, const at::Tensor& b, double lambda, at::Tensor& x) {
-  const at::Tensor regular = a + lambda * at::eye(a.size(0), a.options());
+  at::Tensor regular = a.clone();
+  regular.diagonal().add_(lambda);
   const auto [factor, info] = at::linalg_cholesky_ex(regular);
+  regular = at::Tensor();
   if (info.item<int>() != 0) return false;
   x = at::cholesky_solve(b, factor);
   return at::isfinite(x).all().item<bool>();
@@ -33,7 +35,7 @@ at::Tensor ridge_solve(const at::Tensor& a, const at::Tensor& b, double rho) {
 
 at::Tensor ridge_towards(const at::Tensor& a, const at::Tensor& b, double rho, const at::Tensor& prior) {
   // With W = W₀ + D the gradient is D (A + λI) = Bᵀ − W₀ A.
-  const at::Tensor residual = b - at::mm(a, prior.t());
+  const at::Tensor residual = at::addmm(b, a, prior.t(), 1, -1);
   return prior + ridge_solve(a, residual, rho).t();
 }
 

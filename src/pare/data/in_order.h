@@ -12,9 +12,10 @@
 namespace pare {
 
 // Calls collect(work(0)), collect(work(1)), … in this order; `work` runs in as many threads as ATen has, each of which
-// then counts as one for ATen. Exceptions are rethrown as parallel_each() does.
+// then counts as one for ATen; a single piece has all of them. Exceptions are rethrown as parallel_each() does.
 template <typename Result>
 void in_order(size_t count, const std::function<Result(size_t)>& work, const std::function<void(Result)>& collect) {
+  if (count == 1) return collect(work(0));
   std::map<size_t, Result> waiting;
   size_t next = 0;
   std::mutex mutex;

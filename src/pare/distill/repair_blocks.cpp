@@ -165,7 +165,7 @@ class BlockRepair {
         block.begin,
         [&](const BothValues& values) {
           const at::NoGradGuard no_grad;
-          const std::vector<at::Tensor> inputs = {values.before.at(block.from)};
+          const std::vector<at::Tensor> inputs = {values.before[0].at(block.from)};
           return Lesson{values.after.at(block.from), original.run(inputs).outputs.at(0)}.part(0, values.count);
         },
         [&](const Lesson& piece) {

@@ -15,6 +15,7 @@
 #include "pare/fuse/average.h"
 #include "pare/fuse/methods.h"
 #include "pare/fuse/repair.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 
@@ -38,15 +39,16 @@ std::vector<at::Tensor> made_inputs(const Graph& graph, const FuseOptions& optio
 void repair(FusionResult& result, const FuseOptions& options, const std::vector<at::Tensor>& samples,
             Observer& observer) {
   ProcessGroup& ranks = observer.ranks();
-  const Parents parents{result.aligned, result.shares, observer};
+  const Parents parents{.networks = result.aligned, .shares = result.shares, .observer = observer};
   if (options.repair == FusionRepair::rescale)
-    result.fused = samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples);
+    result.fused =
+        samples.empty() ? rescale_norms(result.fused, parents) : rescale(result.fused, parents, samples_of(samples));
   if (options.repair != FusionRepair::regression) return;
   result.on_noise = samples.empty();
   // Each rank mixes its own samples, to its part of the inputs.
   const int64_t part = std::max<int64_t>(1, options.inputs / ranks.size());
-  const auto inputs = result.on_noise ? own_part(made_inputs(result.fused, options), ranks)
-                                      : stretch_samples(samples, {.count = part, .seed = options.seed});
+  const Samples inputs = samples_of(result.on_noise ? own_part(made_inputs(result.fused, options), ranks)
+                                                    : stretch_samples(samples, {.count = part, .seed = options.seed}));
   // Without batch norms a convolution fitted to noise is worse than before on images; its statistics alone are better.
   if (result.on_noise && has_plain_convolutions(result.fused))
     result.fused = rescale(result.fused, parents, inputs);

@@ -8,16 +8,6 @@
 
 namespace pare {
 
-namespace {
-
-at::Tensor every(const at::Tensor& rows, int64_t stride) {
-  return stride > 1 ? rows.slice(0, 0, rows.size(0), stride).contiguous() : rows;
-}
-
-at::Tensor all_places(int64_t places, int64_t samples) { return at::arange(places).expand({samples, places}); }
-
-}  // namespace
-
 std::vector<LinearLayer> linear_layers(const Graph& graph) {
   std::map<std::string, int> readers;
   for (const Node& node : graph.nodes)
@@ -66,14 +56,6 @@ void set_weight_matrix(Graph& graph, const LinearLayer& layer, const at::Tensor&
   store_weight(graph, layer, weight.reshape(weight_by_group(graph, layer).sizes()));
   if (has_bias(graph, layer))
     replace_constant(graph, layer.node, 2, bias.to(bias_of(graph, layer).scalar_type()).contiguous());
-}
-
-at::Tensor thinned_inputs(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const Thinning& thinning) {
-  return every(input_rows(graph, layer, x, all_places(thinning.places, x.size(0)))[0], thinning.stride);
-}
-
-at::Tensor thinned_outputs(const LinearLayer& layer, const at::Tensor& y, const Thinning& thinning) {
-  return every(output_rows(layer, y, all_places(thinning.places, y.size(0)))[0], thinning.stride);
 }
 
 }  // namespace pare

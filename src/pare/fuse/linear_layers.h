@@ -27,13 +27,4 @@ at::Tensor weight_matrix(const Graph& graph, const LinearLayer& layer);  // W [q
 // The graph with another weight matrix and, where the layer has one, bias.
 void set_weight_matrix(Graph& graph, const LinearLayer& layer, const at::Tensor& weight, const at::Tensor& bias);
 
-// Which of a layer's places a regression takes: every `stride`-th of all samples' together.
-struct Thinning {
-  int64_t places = 1;  // of a sample
-  int64_t stride = 1;
-};
-// x and y of those places, [n, d] and [n, q].
-at::Tensor thinned_inputs(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const Thinning& thinning);
-at::Tensor thinned_outputs(const LinearLayer& layer, const at::Tensor& y, const Thinning& thinning);
-
 }  // namespace pare

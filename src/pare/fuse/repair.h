@@ -1,5 +1,6 @@
 // Repairing the statistics of an averaged network. Averaging neurons that do not quite agree shrinks what they compute;
-// each of these gives the fused network back what its aligned parents have, layer by layer from the input on.
+// each of these gives the fused network back what its aligned parents have, layer by layer from the input on. All
+// networks run side by side over the samples, in pieces and in bounded memory (layerwise/side_by_side.h).
 //
 //   reset_batch_norms   running statistics of the fused network itself on samples
 //   rescale             REPAIR (Jordan et al., ICLR 2023): every pre-activation gets the mean and deviation that the
@@ -15,10 +16,12 @@
 // Parents are aligned: they have the fused network's nodes and names. `shares` sum to one.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "pare/graph.h"
 #include "pare/observer.h"
+#include "pare/samples/samples.h"
 
 namespace pare {
 
@@ -26,13 +29,15 @@ struct Parents {
   const std::vector<Graph>& networks;
   const std::vector<double>& shares;
   Observer& observer = unobserved();  // each of its ranks has its own part of the samples
+  int64_t memory = int64_t{1} << 30;  // bytes of values that may be kept from layer to layer
 };
 
-Graph reset_batch_norms(const Graph& graph, const std::vector<at::Tensor>& samples, ProcessGroup& ranks = alone());
+Graph reset_batch_norms(const Graph& graph, const Samples& samples, ProcessGroup& ranks = alone(),
+                        int64_t memory = int64_t{1} << 30);
 
-Graph rescale(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples);
+Graph rescale(const Graph& fused, const Parents& parents, const Samples& samples);
 Graph rescale_norms(const Graph& fused, const Parents& parents);
 
-Graph regress(const Graph& fused, const Parents& parents, const std::vector<at::Tensor>& samples, double rho);
+Graph regress(const Graph& fused, const Parents& parents, const Samples& samples, double rho);
 
 }  // namespace pare

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "pare/core/memory.h"
 #include "pare/layerwise/linear_rows.h"
 
 namespace pare {
@@ -18,17 +19,19 @@ namespace {
 
 class LayerChange {
  public:
-  LayerChange(const Graph& original, ChangedLayers& result, const std::map<std::string, LayerMethod>& methods,
+  LayerChange(const References& originals, ChangedLayers& result, const std::map<std::string, LayerMethod>& methods,
               const Samples& samples, const ChangeOptions& options, Observer& observer)
-      : original_(original),
+      : original_(originals.first()),
         result_(result),
         methods_(methods),
         options_(options),
         observer_(observer),
-        shapes_(analysis_shapes(original)),
-        both_(original, result.graph, samples, options.side_by_side),
-        reader_(original, result.graph, shapes_, static_cast<double>(samples.size * observer.ranks().size()),
+        memory_(agreed(options.memory, observer.ranks())),
+        shapes_(analysis_shapes(original_)),
+        both_(originals, result.graph, samples, options.side_by_side),
+        reader_(originals, result.graph, shapes_, static_cast<double>(samples.size * observer.ranks().size()),
                 options.read) {
+    reader_.prepare(both_);
     for (size_t n = 0; n < result.graph.nodes.size(); ++n) nodes_[result.graph.nodes[n].outputs[0]] = n;
   }
 
@@ -36,7 +39,7 @@ class LayerChange {
     const size_t count = original_.nodes.size();
     for (size_t n = 0; n < count; ++n) {
       if (const auto layer = layer_of(original_, n)) visit(*layer);
-      observer_.step("solving layers", static_cast<int64_t>(n) + 1, static_cast<int64_t>(count));
+      observer_.step(options_.progress, static_cast<int64_t>(n) + 1, static_cast<int64_t>(count));
     }
   }
 
@@ -52,8 +55,7 @@ class LayerChange {
   }
 
   bool readable(const LinearLayer& layer) const {
-    const at::Tensor weight = weight_by_group(original_, layer);
-    return has_rows(original_, layer) && weight.size(2) * weight.size(3) <= options_.largest;
+    return has_rows(original_, layer) && moment_bytes(original_, layer) <= memory_;
   }
 
   at::Tensor solved(const LayerTask& task) const {
@@ -78,13 +80,14 @@ class LayerChange {
     else if (options_.reads)
       result_.left.push_back(describe(original_.nodes[layer.node]) +
                              (has_rows(original_, layer)
-                                  ? fmt::format(": more than {} inputs of an output", options_.largest)
+                                  ? ": its moments would take more than " + bytes_text(static_cast<uint64_t>(memory_))
                                   : ": what it reads can't be unfolded"));
-    const at::Tensor weight = method(task);
-    if (!weight.defined()) return;
+    NewLayer fresh = method(task);
+    if (!fresh.weight.defined()) return;
+    if (!fresh.bias.defined() && options_.bias && !task.moments.empty()) fresh.bias = bias(task, fresh.weight);
     const at::Tensor old = layer_bias(result_.graph, there);
-    store_weight(result_.graph, there, weight);
-    if (options_.bias && !task.moments.empty()) add_offset(result_.graph, there, bias(task, weight) - old);
+    store_weight(result_.graph, there, fresh.weight);
+    if (fresh.bias.defined()) add_offset(result_.graph, there, fresh.bias - old);
     both_.note_change(own);
   }
 
@@ -98,11 +101,12 @@ class LayerChange {
     return at::cat(parts);
   }
 
-  const Graph& original_;
+  const Graph& original_;  // the first of them
   ChangedLayers& result_;
   const std::map<std::string, LayerMethod>& methods_;
   const ChangeOptions& options_;
   Observer& observer_;
+  int64_t memory_;  // of a layer's moments
   Shapes shapes_;
   SideBySide both_;
   LayerReader reader_;
@@ -111,10 +115,11 @@ class LayerChange {
 
 }  // namespace
 
-ChangedLayers change_layers(const Graph& original, Graph compressed, const std::map<std::string, LayerMethod>& methods,
-                            const Samples& samples, const ChangeOptions& options, Observer& observer) {
+ChangedLayers change_layers(const References& originals, Graph compressed,
+                            const std::map<std::string, LayerMethod>& methods, const Samples& samples,
+                            const ChangeOptions& options, Observer& observer) {
   ChangedLayers result{.graph = std::move(compressed)};
-  LayerChange(original, result, methods, samples, options, observer).run();
+  LayerChange(originals, result, methods, samples, options, observer).run();
   return result;
 }
 

@@ -3,86 +3,80 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <tuple>
+#include <optional>
 #include <utility>
 
 #include "pare/error.h"
+#include "pare/layerwise/pivots.h"
 
 namespace pare {
 
 namespace {
 
-// G + ρ·mean diagonal·I, with a larger ρ where that is singular still, and its inverse.
-std::pair<at::Tensor, at::Tensor> regular_inverse(const at::Tensor& G, double ridge) {
+// The rows and columns `index` of G + λ·I.
+at::Tensor regular(const at::Tensor& G, double lambda, const at::Tensor& index) {
+  const bool all = index.numel() == G.size(0);
+  at::Tensor own = all ? G.clone(at::MemoryFormat::Contiguous) : G.index_select(0, index).index_select(1, index);
+  own.diagonal().add_(lambda);
+  return own;
+}
+
+// λ = ρ·mean diagonal of G, with a larger ρ where G + λ·I is singular still, and the Cholesky factor of that.
+std::pair<double, at::Tensor> regular_factor(const at::Tensor& G, double ridge) {
   const double scale = std::max(G.diagonal().mean().item<double>(), 1e-30);
   for (double rho = std::max(ridge, 1e-12); rho < 1e3; rho *= 10) {
-    const at::Tensor regular = G + rho * scale * at::eye(G.size(0), G.options());
-    const auto [factor, info] = at::linalg_cholesky_ex(regular);
-    if (info.item<int>() != 0) continue;
-    const at::Tensor P = at::cholesky_inverse(factor).contiguous();
-    if (at::isfinite(P).all().item<bool>()) return {regular, P};
+    const auto [factor, info] = at::linalg_cholesky_ex(regular(G, rho * scale, at::arange(G.size(0))));
+    if (info.item<int>() == 0 && at::isfinite(factor.diagonal()).all().item<bool>()) return {rho * scale, factor};
   }
   throw Error(ErrorKind::failed, "eliminate", "the covariance of {} rows holds numbers that are not finite", G.size(0));
 }
 
-// One reader on the way: P and W of the channels that are left.
+// One reader on the way: P and W Wᵀ of the channels that are left. Its G and W₀ are the caller's.
 class EliminatedReader {
  public:
   EliminatedReader(const EliminationReader& reader, int64_t channels, double ridge)
-      : rows_(reader.rows), own_(channels * reader.rows), W_(reader.weight.t().contiguous().clone()) {
-    std::tie(G_, P_) = regular_inverse(reader.covariance, ridge);
-    R_ = at::mm(G_, W_);
+      : G_(reader.covariance), rows_(reader.rows), index_(at::arange(G_.size(0))) {
+    const at::Tensor W = reader.weight.t();
+    auto [lambda, factor] = regular_factor(G_, ridge);
+    lambda_ = lambda;
+    R_ = at::mm(G_, W).add_(W, lambda);
+    begin(std::move(factor), W, channels);
   }
 
   // What it would lose without each of the channels.
   at::Tensor losses() const {
-    const at::Tensor mine = W_.narrow(0, 0, own_);
-    if (rows_ == 1) return mine.square().sum(1) / P_.diagonal().narrow(0, 0, own_).clamp_min(kSmallest);
-    const int64_t n = own_ / rows_;
-    const at::Tensor P = P_.narrow(0, 0, own_).narrow(1, 0, own_);
-    const at::Tensor blocks = P.unfold(0, rows_, rows_).unfold(1, rows_, rows_).diagonal().permute({2, 0, 1});
-    const at::Tensor W = mine.reshape({n, rows_, -1});
-    return (W * solved(blocks, W)).sum({1, 2});
+    if (rows_ == 1) return pair_->solved(pair_->diagonal_E(), pair_->diagonal_A()).flatten();
+    return pair_->solved(pair_->diagonal_E(), pair_->diagonal_A()).diagonal(0, 1, 2).sum(1);
   }
 
-  void remove(int64_t channel) {
-    const int64_t begin = channel * rows_;
-    const at::Tensor columns = P_.narrow(1, begin, rows_).clone(at::MemoryFormat::Contiguous);
-    const at::Tensor block = columns.narrow(0, begin, rows_);
-    W_.addmm_(columns, solved(block, W_.narrow(0, begin, rows_)), 1, -1);
-    P_.addmm_(columns, solved(block, columns.t()), 1, -1);
-    P_.narrow(0, begin, rows_).zero_();  // a stranger to the others from now on
-    P_.narrow(1, begin, rows_).zero_();
-    P_.narrow(0, begin, rows_).narrow(1, begin, rows_).copy_(at::eye(rows_, P_.options()));
-    W_.narrow(0, begin, rows_).zero_();
-  }
+  void remove(int64_t channel) { pair_->take(channel); }
 
-  // Forgets all but these channels. What is left is worked out anew, so that rounding does not add up.
-  void keep(const std::vector<int64_t>& channels) {
+  // Forgets all but these of `had` channels. What is left is worked out anew, so that rounding does not add up.
+  void keep(const std::vector<int64_t>& channels, int64_t had) {
+    pair_.reset();
     const at::Tensor first = at::tensor(channels, at::kLong).unsqueeze(1) * rows_;
-    const at::Tensor index =
-        at::cat({(first + at::arange(rows_).unsqueeze(0)).reshape({-1}), at::arange(own_, P_.size(0))});
-    own_ = first.numel() * rows_;
-    G_ = G_.index_select(0, index).index_select(1, index);
-    R_ = R_.index_select(0, index);
-    const at::Tensor factor = at::linalg_cholesky(G_);
-    P_ = at::cholesky_inverse(factor).contiguous();
-    W_ = at::cholesky_solve(R_, factor).contiguous();
+    const at::Tensor own =
+        at::cat({(first + at::arange(rows_)).reshape({-1}), at::arange(had * rows_, index_.numel())});
+    index_ = index_.index_select(0, own);
+    R_ = R_.index_select(0, own);
+    at::Tensor factor = at::linalg_cholesky(regular(G_, lambda_, index_));
+    const at::Tensor W = at::cholesky_solve(R_, factor);
+    begin(std::move(factor), W, static_cast<int64_t>(channels.size()));
   }
 
  private:
-  static constexpr double kSmallest = 1e-300;
-
-  at::Tensor solved(const at::Tensor& block, const at::Tensor& right) const {
-    if (rows_ == 1) return right / block.clamp_min(kSmallest);
-    const at::Tensor size = block.diagonal(0, -2, -1).mean(-1).clamp_min(kSmallest).unsqueeze(-1).unsqueeze(-1);
-    return at::linalg_solve(block + 1e-12 * size * at::eye(rows_, block.options()), right);
+  void begin(at::Tensor factor, const at::Tensor& W, int64_t channels) {
+    at::Tensor P = at::cholesky_inverse(factor).contiguous();
+    factor = at::Tensor();
+    pair_.emplace(std::move(P), at::mm(W, W.t()), channels, rows_);
   }
 
+  const at::Tensor& G_;
   int64_t rows_;
-  int64_t own_;       // rows of the channels that it holds
-  at::Tensor G_, R_;  // W = G⁻¹ R of the channels that it holds
-  at::Tensor P_, W_;  // without those removed since then
+  double lambda_ = 0;
+  at::Tensor index_;  // rows of G that it holds
+  at::Tensor R_;      // W = (G + λI)⁻¹ R of these
+  std::optional<PivotedPair> pair_;
 };
 
 }  // namespace
@@ -109,11 +103,12 @@ Elimination eliminate(const std::vector<EliminationReader>& problem, int64_t cha
     for (auto& reader : readers) reader.remove(best);
     gone[static_cast<size_t>(best)] = true;
     const int64_t left = channels - static_cast<int64_t>(result.order.size());
-    if (left == 0 || 4 * left > 3 * static_cast<int64_t>(names.size())) continue;
+    const bool last = static_cast<int64_t>(result.order.size()) == end;
+    if (last || left == 0 || 4 * left > 3 * static_cast<int64_t>(names.size())) continue;
     std::vector<int64_t> still;
     for (size_t i = 0; i < names.size(); ++i)
       if (!gone[i]) still.push_back(static_cast<int64_t>(i));
-    for (auto& reader : readers) reader.keep(still);
+    for (auto& reader : readers) reader.keep(still, static_cast<int64_t>(names.size()));
     std::vector<int64_t> own;
     for (const int64_t i : still) own.push_back(names[static_cast<size_t>(i)]);
     names = std::move(own);

@@ -5,8 +5,9 @@
 // W_j):
 //   repeat  j = argmin Σ over readers ‖W_j‖² / P_jj
 //           error += that;   W −= P_:j P_jj⁻¹ W_j;   P −= P_:j P_jj⁻¹ P_j:
-// One pass gives the order and the error at every width, in O(d³). Outputs are weighed by Q, the square root of what a
-// change of them means to the network; the mean of the rows is taken over by the bias and costs nothing.
+// One pass gives the order and the error at every width, in O(d³), most of it in products of matrices: of W only W Wᵀ
+// is followed, and updates are applied some at a time (layerwise/pivots.h). Outputs are weighed by Q, the square root
+// of what a change of them means to the network; the mean of the rows is taken over by the bias and costs nothing.
 //
 // Pure functions; any thread.
 #pragma once

@@ -42,6 +42,73 @@ at::Tensor scores_of(const at::Tensor& z) {
   return z.dim() > 2 && z.numel() == z.size(0) * z.size(1) ? z.reshape({z.size(0), z.size(1)}) : z;
 }
 
+// The upper triangle of the Cholesky factor of F + λ·I, λ = ρ·mean diagonal or as much more as it takes.
+at::Tensor regular_root(at::Tensor F, double rho) {
+  const double mean = std::max(F.diagonal().mean().item<double>(), 1e-300);
+  for (double added = 0; rho < 1e6; rho *= 10) {
+    F.diagonal().add_(rho * mean - added);
+    added = rho * mean;
+    const auto [factor, info] = at::linalg_cholesky_ex(F);
+    if (info.item<int>() == 0) return factor.t();
+  }
+  throw Error(ErrorKind::failed, "fisher", "gradients of {} outputs are not finite", F.size(0));
+}
+
+// Gradients g of one piece as rows, or the sum of their g gᵀ where that is smaller.
+struct GradientPart {
+  at::Tensor rows, product, squares;
+};
+
+GradientPart gradient_part(const at::Tensor& g, int64_t axis) {
+  const at::Tensor size = g.flatten(1).square().sum(1);
+  Shape dims(static_cast<size_t>(g.dim()), 1);
+  dims[0] = -1;
+  const at::Tensor rows = rows_of(g / size.clamp_min(1e-30).sqrt().reshape(dims), axis);
+  GradientPart part{.squares = size.sum().to(at::kDouble)};
+  if (rows.size(0) < rows.size(1))
+    part.rows = rows.to(at::kDouble);
+  else
+    part.product = at::mm(rows.t(), rows).to(at::kDouble);
+  return part;
+}
+
+// The same of all pieces.
+class GradientSum {
+ public:
+  void add(const GradientPart& part) {
+    squares_ = squares_.defined() ? squares_ + part.squares : part.squares;
+    if (part.rows.defined()) {
+      rows_.push_back(part.rows);
+      count_ += part.rows.size(0);
+      if (product_.defined() || count_ >= part.rows.size(1)) multiply(part.rows.size(1));
+    } else {
+      multiply(part.product.size(0));
+      product_ += part.product;
+    }
+  }
+
+  // Of the images of all ranks, `images` together.
+  at::Tensor root(double images, ProcessGroup& ranks) {
+    ranks.sum(squares_);
+    const double length = squares_.item<double>() / images;  // mean square of those of an image
+    if (ranks.alone() && !product_.defined()) return at::cat(rows_) * std::sqrt(length / images);
+    multiply(product_.defined() ? product_.size(0) : rows_.front().size(1));
+    ranks.sum(product_);
+    return regular_root(product_.mul_(length / images), 1e-12);
+  }
+
+ private:
+  void multiply(int64_t outputs) {
+    if (!product_.defined()) product_ = at::zeros({outputs, outputs}, at::kDouble);
+    for (const at::Tensor& rows : rows_) product_.addmm_(rows.t(), rows);
+    rows_.clear();
+  }
+
+  std::vector<at::Tensor> rows_;
+  int64_t count_ = 0;
+  at::Tensor product_, squares_;
+};
+
 }  // namespace
 
 std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
@@ -50,8 +117,8 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
   const Program program(answers.size() > 1 ? graph : scores_only(graph));
   RunOptions run;
   for (const size_t layer : layers) run.taps.push_back(graph.nodes[layer].outputs[0]);
-  using Part = std::vector<at::Tensor>;
-  Part sums(2 * layers.size());  // of each layer: F of gradients of one length, and the squares of their lengths
+  using Part = std::vector<GradientPart>;
+  std::vector<GradientSum> sums(layers.size());
   int64_t done = 0;
   const Pieces pieces = pieces_of(graph, samples, options.piece);
   in_order<Part>(
@@ -75,39 +142,27 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
         const at::NoGradGuard no_grad;
         Part part;
         for (size_t l = 0; l < layers.size(); ++l) {
-          const int64_t axis = layer_of(graph, layers[l])->value_axis;
           const at::Tensor g = gradients[l].defined() ? gradients[l] : at::zeros_like(outputs[l]);
-          const at::Tensor size = g.flatten(1).square().sum(1);
-          Shape dims(static_cast<size_t>(g.dim()), 1);
-          dims[0] = -1;
-          const at::Tensor rows = rows_of(g / size.clamp_min(1e-30).sqrt().reshape(dims), axis);
-          part.push_back(at::mm(rows.t(), rows).to(at::kDouble));
-          part.push_back(size.sum().to(at::kDouble));
+          part.push_back(gradient_part(g, layer_of(graph, layers[l])->value_axis));
         }
         return part;
       },
       [&](const Part& part) {
-        for (size_t l = 0; l < part.size(); ++l) sums[l] = sums[l].defined() ? sums[l] + part[l] : part[l];
+        for (size_t l = 0; l < part.size(); ++l) sums[l].add(part[l]);
         done = std::min(done + pieces.piece, samples.size);
         observer.step("weighing outputs", done, samples.size);
       });
   at::Tensor count = at::full({1}, samples.size, at::kDouble);
   observer.ranks().sum(count);
   std::map<size_t, at::Tensor> fisher;
-  for (at::Tensor& sum : sums) {
-    observer.ranks().sum(sum);
-    sum = sum / count.item<double>();
-  }
-  for (size_t l = 0; l < layers.size(); ++l) fisher[layers[l]] = sums[2 * l] * sums[2 * l + 1];
+  for (size_t l = 0; l < layers.size(); ++l) fisher[layers[l]] = sums[l].root(count.item<double>(), observer.ranks());
   return fisher;
 }
 
-at::Tensor fisher_root(const at::Tensor& F, double rho) {
-  const auto [values, vectors] = at::linalg_eigh(F);
-  const at::Tensor lambda = values.clamp_min(0);
-  const double mean = lambda.mean().item<double>();
-  if (!(mean > 0)) return at::eye(F.size(0), F.options());
-  return at::mm(vectors * (lambda + rho * mean).sqrt(), vectors.t());
+at::Tensor weighed_by(const at::Tensor& root, const at::Tensor& weight, double rho) {
+  at::Tensor F = at::mm(root.t(), root);
+  if (!(F.diagonal().mean().item<double>() > 0)) return weight;
+  return at::mm(regular_root(std::move(F), rho), weight.flatten(1)).reshape(weight.sizes());
 }
 
 }  // namespace pare

@@ -22,11 +22,12 @@ struct FisherOptions {
   uint64_t seed = 0;
 };
 
-// Of layers (analysis/layers.h) by their nodes: double [outputs, outputs].
+// Of layers (analysis/layers.h) by their nodes: double [r, outputs], a root of F = rootᵀ root. Its rows are the
+// gradients themselves where there are fewer of them than outputs.
 std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector<size_t>& layers,
                                            const Samples& samples, const FisherOptions& options, Observer& observer);
 
-// Q = U diag(√(λ_i + ρ·mean λ)) Uᵀ of F = U diag(λ) Uᵀ: weighs outputs by what they mean, and none by nothing.
-at::Tensor fisher_root(const at::Tensor& F, double rho = 0.01);
+// Q weight, QᵀQ = F + ρ·mean diagonal·I: outputs [outputs, …] weighed by what they mean, and none by nothing.
+at::Tensor weighed_by(const at::Tensor& root, const at::Tensor& weight, double rho = 0.01);
 
 }  // namespace pare

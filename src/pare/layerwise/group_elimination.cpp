@@ -43,12 +43,10 @@ GroupElimination eliminate_group(const Graph& graph, const ChannelMap& map, size
       return result;
     }
     const at::Tensor weight = weight_by_group(graph, reader->layer);
-    const auto F = fisher.find(slot.node);
     for (int64_t g = 0; g < weight.size(0); ++g) {
-      const at::Tensor W =
-          weight_rows(weighed(weight[g], F == fisher.end() ? at::Tensor() : F->second, g), reader->patches);
-      readers.push_back(elimination_reader(reader->groups[static_cast<size_t>(g)].covariance_xx(), W, *places,
-                                           reader->patches ? weight.size(3) : 1));
+      const at::Tensor W = weight_rows(weighed(weight[g], fisher, slot.node, g), reader->patches);
+      readers.push_back(
+          elimination_reader(reader->groups[static_cast<size_t>(g)], W, *places, reader->patches ? weight.size(3) : 1));
     }
   }
   if (readers.empty()) {
@@ -75,7 +73,7 @@ std::map<size_t, ReaderSolution> solve_readers(const Graph& graph, const Channel
     for (int64_t g = 0; g < weight.size(0); ++g) {
       const RowMoments& moments = reader.groups[static_cast<size_t>(g)];
       const at::Tensor W = weight_rows(weight[g], reader.patches);
-      const at::Tensor C = moments.covariance_xx().index_select(0, kept);
+      const at::Tensor C = moments.xx.index_select(0, kept) / static_cast<double>(moments.count);
       const at::Tensor solved =
           ridge_towards(C.index_select(1, kept), at::mm(C, W.t()), ridge, W.index_select(1, kept));
       const at::Tensor fresh = at::zeros_like(W).index_copy(1, kept, solved);

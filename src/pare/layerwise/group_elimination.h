@@ -19,8 +19,8 @@ struct GroupElimination {
   std::string reason;            // why there is no order, if so
 };
 
-// One group. `fisher` weighs the outputs of readers (layerwise/fisher.h); one that it does not name counts its outputs
-// alike.
+// One group. `fisher` are roots that weigh the outputs of readers (layerwise/fisher.h); one that it does not name
+// counts its outputs alike.
 GroupElimination eliminate_group(const Graph& graph, const ChannelMap& map, size_t group,
                                  const std::map<size_t, ReaderStatistics>& statistics,
                                  const std::map<size_t, at::Tensor>& fisher, double ridge);

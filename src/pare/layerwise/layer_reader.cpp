@@ -17,22 +17,43 @@ at::Tensor layer_bias(const Graph& graph, const LinearLayer& layer) {
   return graph.tensor(node.inputs[2]).to(at::kDouble).reshape({-1}).expand({outputs});
 }
 
-LayerReader::LayerReader(const Graph& original, const Graph& compressed, const Shapes& shapes, double samples,
+namespace {
+
+std::map<std::string, size_t> nodes_by_output(const Graph& graph) {
+  std::map<std::string, size_t> nodes;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    for (const auto& output : graph.nodes[n].outputs) nodes[output] = n;
+  return nodes;
+}
+
+}  // namespace
+
+LayerReader::LayerReader(References originals, const Graph& compressed, const Shapes& shapes, double samples,
                          const LayerReaderOptions& options)
-    : original_(original),
+    : originals_(std::move(originals)),
+      original_(originals_.first()),
       compressed_(compressed),
       shapes_(shapes),
-      usage_(usage_of(original)),
+      usage_(usage_of(original_)),
       samples_(std::max(samples, 1.0)),
-      options_(options) {
-  for (size_t n = 0; n < compressed.nodes.size(); ++n)
-    for (const auto& output : compressed.nodes[n].outputs) nodes_[output] = n;
+      options_(options),
+      nodes_(nodes_by_output(compressed)) {
+  for (const Graph* graph : originals_.graphs) own_nodes_.push_back(nodes_by_output(*graph));
+}
+
+LinearLayer LayerReader::layer_in(size_t k, const LinearLayer& layer) const {
+  LinearLayer there = layer;
+  there.node = own_nodes_[k].at(original_.nodes[layer.node].outputs[0]);
+  return there;
 }
 
 LayerReader::Rows LayerReader::rows(const LinearLayer& layer, const BothValues& values) const {
   const Node& node = original_.nodes[layer.node];
-  const at::Tensor y = evaluate_node(original_, node, values.before).front();
-  const at::Tensor t = options_.shortcut ? y + lost_beside(layer, values, y) : y;
+  const at::Tensor y = originals_.mean_of([&](size_t k) {
+    const Graph& graph = *originals_.graphs[k];
+    return evaluate_node(graph, graph.nodes[layer_in(k, layer).node], values.before[k]).front();
+  });
+  const at::Tensor t = y + lost_beside(layer, values, y);
   const at::Tensor places = some_places(layer, places_of(layer, t), values.first, t.size(0));
   const at::Tensor& x = values.after.at(compressed_.nodes[compressed_node(node)].inputs[0]);
   return {input_rows(original_, layer, x, places), output_rows(layer, t, places)};
@@ -49,37 +70,55 @@ at::Tensor LayerReader::some_places(const LinearLayer& layer, int64_t all, int64
 // Averages and the layer change places: it is applied to every place of the averaged value.
 LayerReader::Rows LayerReader::rows_before_pool(const LinearLayer& layer, size_t pool, const BothValues& values) const {
   const LinearLayer everywhere{.value_axis = 1};
-  const at::Tensor& before = values.before.at(original_.nodes[pool].inputs[0]);
+  const std::string& pooled = original_.nodes[pool].inputs[0];
   const at::Tensor& after = values.after.at(compressed_.nodes[compressed_node(original_.nodes[pool])].inputs[0]);
-  const at::Tensor places = some_places(layer, places_of(everywhere, before), values.first, before.size(0));
-  const at::Tensor x = output_rows(everywhere, before, places)[0];
-  const at::Tensor weight = weight_by_group(original_, layer)[0].squeeze(-1).to(x.scalar_type());
-  const at::Tensor t = at::mm(x, weight.t()) + layer_bias(original_, layer).to(x.scalar_type());
+  const at::Tensor places = some_places(layer, places_of(everywhere, after), values.first, after.size(0));
+  const at::Tensor t = originals_.mean_of([&](size_t k) {
+    const at::Tensor x = output_rows(everywhere, values.before[k].at(pooled), places)[0];
+    const Graph& graph = *originals_.graphs[k];
+    const LinearLayer own = layer_in(k, layer);
+    const at::Tensor weight = weight_by_group(graph, own)[0].squeeze(-1).to(x.scalar_type());
+    return at::mm(x, weight.t()) + layer_bias(graph, own).to(x.scalar_type());
+  });
   return {output_rows(everywhere, after, places), t.unsqueeze(0)};
+}
+
+std::optional<LayerReader::Addition> LayerReader::addition_after(const LinearLayer& layer) const {
+  if (!options_.shortcut) return {};
+  Addition addition;
+  size_t last = layer.node;
+  auto reader = only_reader(original_, usage_, last);
+  if (reader && original_.nodes[*reader].op == "BatchNormalization") {
+    addition.norm = last = *reader;
+    reader = only_reader(original_, usage_, last);
+  }
+  if (!reader || original_.nodes[*reader].op != "Add") return {};
+  const Node& add = original_.nodes[*reader];
+  addition.node = *reader;
+  addition.shortcut = add.inputs[add.inputs[0] == original_.nodes[last].outputs[0] ? 1 : 0];
+  return addition;
 }
 
 // What the shortcut added to the layer's output y lost, as the layer would have to give it.
 at::Tensor LayerReader::lost_beside(const LinearLayer& layer, const BothValues& values, const at::Tensor& y) const {
   const at::Tensor nothing = at::zeros({1}, y.options());
-  size_t last = layer.node;
+  const auto addition = addition_after(layer);
+  if (!addition) return nothing;
   at::Tensor scale;
-  auto reader = only_reader(original_, usage_, last);
-  if (reader && original_.nodes[*reader].op == "BatchNormalization") {
-    const auto norm = norm_parameters(compressed_, compressed_node(original_.nodes[*reader]));
+  if (addition->norm) {
+    const auto norm = norm_parameters(compressed_, compressed_node(original_.nodes[*addition->norm]));
     if (!norm) return nothing;
     scale = norm->gamma / norm->sigma;
-    last = *reader;
-    reader = only_reader(original_, usage_, last);
   }
-  if (!reader || original_.nodes[*reader].op != "Add") return nothing;
-  const Node& add = original_.nodes[*reader];
-  const size_t other = add.inputs[0] == original_.nodes[last].outputs[0] ? 1 : 0;
-  const auto before = values.before.find(add.inputs[other]);
+  const Node& add = original_.nodes[addition->node];
+  const std::string& shortcut = addition->shortcut;
+  const size_t other = add.inputs[0] == shortcut ? 0 : 1;
   const auto after = values.after.find(compressed_.nodes[compressed_node(add)].inputs[other]);
-  if (before == values.before.end() || after == values.after.end() || before->second.is_same(after->second) ||
-      before->second.sizes() != y.sizes())
-    return nothing;
-  const at::Tensor lost = before->second - after->second;
+  const auto has_shortcut = [&](const TensorMap& before) { return before.contains(shortcut); };
+  if (after == values.after.end() || !std::ranges::all_of(values.before, has_shortcut)) return nothing;
+  const at::Tensor before = originals_.mean_of([&](size_t k) { return values.before[k].at(shortcut); });
+  if (before.is_same(after->second) || before.sizes() != y.sizes()) return nothing;
+  const at::Tensor lost = before - after->second;
   if (!scale.defined()) return lost;
   // Where the scale is nothing the layer can make up for nothing.
   const at::Tensor inverse = at::where(scale.abs() > 1e-6, 1 / scale, at::zeros_like(scale));
@@ -90,13 +129,24 @@ at::Tensor LayerReader::lost_beside(const LinearLayer& layer, const BothValues& 
 
 // The node that averages what the layer reads, channel by channel.
 std::optional<size_t> LayerReader::averaging_node(const LinearLayer& layer) const {
-  const auto pool = pool_before(original_, usage_, layer.node);
+  const auto pool = options_.before_pool ? pool_before(original_, usage_, layer.node) : std::nullopt;
   if (!pool) return {};
   const auto type = shapes_.types.find(original_.nodes[*pool].inputs[0]);
   if (type == shapes_.types.end() || type->second.rank() < 3 ||
-      type->second.dims[1] != weight_by_group(original_, layer).size(2))
+      type->second.dims[1] != weight_dims(original_, layer)[2])
     return {};
   return pool;
+}
+
+void LayerReader::prepare(SideBySide& graphs) const {
+  for (size_t n = 0; n < original_.nodes.size(); ++n) {
+    const auto layer = layer_of(original_, n);
+    const auto pool = layer ? averaging_node(*layer) : std::nullopt;
+    if (!pool) continue;
+    const Node& average = original_.nodes[*pool];
+    for (const Node* reader : {&average, &compressed_.nodes[compressed_node(average)]})
+      graphs.keep_until(reader->inputs[0], compressed_node(original_.nodes[n]));
+  }
 }
 
 GroupMoments LayerReader::moments(const LinearLayer& layer, SideBySide& both, ProcessGroup& ranks) const {
@@ -126,24 +176,27 @@ std::vector<GroupMoments> LayerReader::moments(const std::vector<LinearLayer>& l
   std::vector<GroupMoments> all;
   std::vector<std::optional<size_t>> pools;
   for (const auto& layer : layers) {
-    const at::Tensor weight = weight_by_group(original_, layer);
-    const RowMoments none = no_rows(weight.size(2) * weight.size(3), weight.size(1));
-    all.emplace_back(static_cast<size_t>(weight.size(0)), SplitMoments{none, none});
+    const Shape weight = weight_dims(original_, layer);
+    const RowMoments none = no_rows(weight[2] * weight[3], weight[1]);
+    all.emplace_back(static_cast<size_t>(weight[0]), SplitMoments{none, none});
     pools.push_back(averaging_node(layer));
   }
-  both.run_to<std::vector<GroupMoments>>(
+  using Parts = std::vector<std::vector<SplitRows>>;
+  both.run_to<Parts>(
       first_node(layers),
       [&](const BothValues& values) {
-        std::vector<GroupMoments> parts;
+        Parts parts;
         for (size_t l = 0; l < layers.size(); ++l)
           parts.push_back(
               split(pools[l] ? rows_before_pool(layers[l], *pools[l], values) : rows(layers[l], values), values));
         return parts;
       },
-      [&](const std::vector<GroupMoments>& parts) {
+      [&](Parts parts) {
         for (size_t l = 0; l < parts.size(); ++l)
-          for (size_t g = 0; g < parts[l].size(); ++g)
-            all[l][g] = {joined(all[l][g].fitted, parts[l][g].fitted), joined(all[l][g].checked, parts[l][g].checked)};
+          for (size_t g = 0; g < parts[l].size(); ++g) {
+            add(all[l][g].fitted, std::move(parts[l][g].fitted));
+            add(all[l][g].checked, std::move(parts[l][g].checked));
+          }
       });
   for (auto& moments : all)
     for (auto& own : moments) own = {over_ranks(own.fitted, ranks), over_ranks(own.checked, ranks)};
@@ -151,20 +204,21 @@ std::vector<GroupMoments> LayerReader::moments(const std::vector<LinearLayer>& l
 }
 
 // Every so many pairs of samples, a sample and its mirror image perhaps, are checked on.
-GroupMoments LayerReader::split(const Rows& rows, const BothValues& values) const {
+std::vector<LayerReader::SplitRows> LayerReader::split(const Rows& rows, const BothValues& values) const {
+  const int64_t every = rows.x.size(2) <= options_.most_checked ? options_.checked : 0;
   std::vector<int64_t> fitted, checked;
   for (int64_t i = 0; i < values.count; ++i) {
     const int64_t pair = (values.first + i) / 2;
-    (options_.checked > 0 && pair % options_.checked == options_.checked - 1 ? checked : fitted).push_back(i);
+    (every > 0 && pair % every == every - 1 ? checked : fitted).push_back(i);
   }
   const auto some = [&](const at::Tensor& all, const std::vector<int64_t>& which) {
     return all.reshape({values.all, -1, all.size(-1)}).index_select(0, at::tensor(which, at::kLong)).flatten(0, 1);
   };
-  GroupMoments moments;
+  std::vector<SplitRows> parts;
   for (int64_t g = 0; g < rows.x.size(0); ++g)
-    moments.push_back({row_moments(some(rows.x[g], fitted), some(rows.t[g], fitted)),
-                       row_moments(some(rows.x[g], checked), some(rows.t[g], checked))});
-  return moments;
+    parts.push_back({row_part(some(rows.x[g], fitted), some(rows.t[g], fitted)),
+                     row_part(some(rows.x[g], checked), some(rows.t[g], checked))});
+  return parts;
 }
 
 }  // namespace pare

@@ -120,6 +120,15 @@ bool has_rows(const Graph& graph, const LinearLayer& layer) {
   return (pad.empty() || pad == "NOTSET" || pad == "VALID") && !node.has("output_shape");
 }
 
+Shape weight_dims(const Graph& graph, const LinearLayer& layer) {
+  const at::Tensor& weight = graph.tensor(graph.nodes[layer.node].inputs[1]);
+  if (!is_spatial(layer)) return {1, weight.size(1 - layer.in_axis), weight.size(layer.in_axis), 1};
+  const int64_t first = weight.size(0) / layer.groups, second = weight.size(1);
+  int64_t kernel = 1;
+  for (const int64_t extent : kernel_of(weight)) kernel *= extent;
+  return {layer.groups, layer.transposed ? second : first, layer.transposed ? first : second, kernel};
+}
+
 at::Tensor weight_by_group(const Graph& graph, const LinearLayer& layer) {
   at::Tensor weight = graph.tensor(graph.nodes[layer.node].inputs[1]).to(at::kDouble);
   if (!is_spatial(layer)) return (layer.in_axis == 0 ? weight.t() : weight).unsqueeze(0).unsqueeze(-1).contiguous();

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "pare/analysis/layers.h"
 #include "pare/graph.h"
@@ -17,6 +18,8 @@ namespace pare {
 // Can rows be made of what the layer reads? Not of a ConvTranspose whose padding is worked out at run time.
 bool has_rows(const Graph& graph, const LinearLayer& layer);
 
+// groups, outputs, channels and kernel of the layer's weight: the extents of the next.
+std::vector<int64_t> weight_dims(const Graph& graph, const LinearLayer& layer);
 // double [groups, outputs, channels, kernel]: of each group, what an output takes from each entry of the patch.
 at::Tensor weight_by_group(const Graph& graph, const LinearLayer& layer);
 // The graph with such a weight in the layer.

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "pare/layerwise/fisher.h"
@@ -35,21 +37,24 @@ at::Tensor kept_rows(const Slot& slot, const std::set<ChannelId>& removed, int64
   return rows_at(places, kernel);
 }
 
-EliminationReader elimination_reader(const at::Tensor& covariance, const at::Tensor& weight, const ReaderPlaces& places,
+EliminationReader elimination_reader(const RowMoments& moments, const at::Tensor& weight, const ReaderPlaces& places,
                                      int64_t kernel) {
   std::vector<int64_t> order;
   for (const auto& own : places.channels) order.insert(order.end(), own.begin(), own.end());
   order.insert(order.end(), places.others.begin(), places.others.end());
   const at::Tensor rows = rows_at(order, kernel);
-  return {covariance.index_select(0, rows).index_select(1, rows), weight.index_select(1, rows),
-          static_cast<int64_t>(places.channels[0].size()) * kernel};
+  const int64_t of_channel = static_cast<int64_t>(places.channels[0].size()) * kernel;
+  // Sums of products as they are, which may be large; the weight makes up for their number.
+  const at::Tensor W = weight / std::sqrt(static_cast<double>(std::max<int64_t>(moments.count, 1)));
+  if (at::equal(rows, at::arange(weight.size(1)))) return {moments.xx, W, of_channel};
+  return {moments.xx.index_select(0, rows).index_select(1, rows), W.index_select(1, rows), of_channel};
 }
 
-at::Tensor weighed(const at::Tensor& weight, const at::Tensor& F, int64_t g) {
-  if (!F.defined()) return weight;
+at::Tensor weighed(const at::Tensor& weight, const std::map<size_t, at::Tensor>& roots, size_t layer, int64_t g) {
+  const auto root = roots.find(layer);
+  if (root == roots.end()) return weight;
   const int64_t outputs = weight.size(0);
-  const at::Tensor own = F.narrow(0, g * outputs, outputs).narrow(1, g * outputs, outputs);
-  return at::mm(fisher_root(own), weight.flatten(1)).reshape(weight.sizes());
+  return weighed_by(root->second.narrow(1, g * outputs, outputs), weight);
 }
 
 const Slot* weight_slot(const ChannelMap& map, const ChannelGroup& group, size_t node) {

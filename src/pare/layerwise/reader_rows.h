@@ -4,12 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
 #include "pare/analysis/channels.h"
 #include "pare/layerwise/eliminate.h"
+#include "pare/layerwise/row_moments.h"
 
 namespace pare {
 
@@ -27,12 +29,12 @@ at::Tensor rows_at(const std::vector<int64_t>& places, int64_t kernel);
 at::Tensor kept_rows(const Slot& slot, const std::set<ChannelId>& removed, int64_t kernel);
 
 // One group of a layer as elimination sees it: rows of the channels first, in their order.
-EliminationReader elimination_reader(const at::Tensor& covariance, const at::Tensor& weight, const ReaderPlaces& places,
+EliminationReader elimination_reader(const RowMoments& moments, const at::Tensor& weight, const ReaderPlaces& places,
                                      int64_t kernel);
 
-// Q W [outputs, …]: the outputs of group g of a layer, weighed by their own part of its Fisher matrix F (undefined: all
-// alike).
-at::Tensor weighed(const at::Tensor& weight, const at::Tensor& F, int64_t g);
+// Q W [outputs, …]: the outputs of group g of a layer, weighed by their own part of its Fisher matrix. `roots` are
+// those of layers (layerwise/fisher.h); one that they do not name counts its outputs alike.
+at::Tensor weighed(const at::Tensor& weight, const std::map<size_t, at::Tensor>& roots, size_t layer, int64_t g);
 
 // The slot in which a node reads the group's channels with its weight.
 const Slot* weight_slot(const ChannelMap& map, const ChannelGroup& group, size_t node);

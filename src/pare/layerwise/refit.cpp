@@ -6,8 +6,9 @@
 #include <optional>
 
 #include "pare/analysis/layers.h"
-#include "pare/calibrate/moments.h"
+#include "pare/core/memory.h"
 #include "pare/error.h"
+#include "pare/layerwise/channel_moments.h"
 #include "pare/layerwise/eliminate.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/reader_rows.h"
@@ -21,10 +22,16 @@ class Refit {
  public:
   Refit(const Graph& original, const ChannelMap& map, const std::vector<GroupCut>& cuts, const Samples& samples,
         const RefitOptions& options, Observer& observer)
-      : original_(original), compressed_(original), map_(map), options_(options), observer_(observer) {
+      : original_(original),
+        compressed_(original),
+        map_(map),
+        options_(options),
+        observer_(observer),
+        memory_(agreed(options.moments, observer.ranks())) {
     both_.emplace(original_, compressed_, samples, options.side_by_side);
     reader_.emplace(original_, compressed_, map.shapes, static_cast<double>(samples.size * observer.ranks().size()),
                     options.read);
+    reader_->prepare(*both_);
     for (const auto& cut : cuts) {
       for (const size_t s : map.groups[cut.group].consumers) lost_.insert(map.slots[s].node);
       const std::vector<LinearLayer> readers = choosing_readers(cut);
@@ -66,6 +73,7 @@ class Refit {
   std::vector<LinearLayer> choosing_readers(const GroupCut& cut) const {
     const ChannelGroup& group = map_.groups[cut.group];
     std::vector<LinearLayer> readers;
+    int64_t bytes = 0;
     if (!cut.choose) return readers;
     const auto channels = removable(map_, group);
     for (const size_t s : group.consumers) {
@@ -73,7 +81,9 @@ class Refit {
       const auto layer = solvable(slot.node);
       if (slot.input != 1 || !layer || !reader_places(slot, channels)) return {};
       readers.push_back(*layer);
+      bytes += moment_bytes(original_, *layer);
     }
+    if (bytes > memory_) return {};
     std::sort(readers.begin(), readers.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
     return reader_->read_together(readers) ? readers : std::vector<LinearLayer>();
   }
@@ -81,8 +91,7 @@ class Refit {
   std::optional<LinearLayer> solvable(size_t node) const {
     const auto layer = layer_of(original_, node);
     if (!layer || !has_rows(original_, *layer)) return {};
-    const at::Tensor weight = weight_by_group(original_, *layer);
-    return weight.size(2) * weight.size(3) <= options_.largest ? layer : std::nullopt;
+    return moment_bytes(original_, *layer) <= memory_ ? layer : std::nullopt;
   }
 
   void visit(size_t n) {
@@ -98,10 +107,10 @@ class Refit {
 
   // A layer that can't be solved loses its channels all the same.
   void leave(size_t n) {
-    result_.left.push_back(
-        layer_of(original_, n)
-            ? fmt::format("{}: more than {} unknowns of an output", describe(original_.nodes[n]), options_.largest)
-            : fmt::format("{}: not a layer that can be solved", describe(original_.nodes[n])));
+    result_.left.push_back(layer_of(original_, n)
+                               ? fmt::format("{}: its moments would take more than {}", describe(original_.nodes[n]),
+                                             bytes_text(static_cast<uint64_t>(memory_)))
+                               : fmt::format("{}: not a layer that can be solved", describe(original_.nodes[n])));
     for (const Slot& slot : map_.slots) {
       if (slot.node != n || slot.role != SlotRole::consumer) continue;
       const at::Tensor tensor = compressed_.tensor(compressed_.nodes[n].inputs[slot.input]);
@@ -155,7 +164,7 @@ class Refit {
       moments = reader_->moments(choice.readers, *both_, observer_.ranks());
       for (const GroupCut* cut : choice.cuts) choose(*cut, choice.readers, moments);
       // Together with others it may have been read before a shortcut beside it was there.
-      if (choice.readers.size() > 1) moments.clear();
+      if (choice.readers.size() > 1 && reader_->beside_shortcut(layer)) moments.clear();
     }
     return moments.empty() ? reader_->moments(layer, *both_, observer_.ranks()) : std::move(moments.front());
   }
@@ -172,14 +181,12 @@ class Refit {
       std::erase_if(places.others, [&](int64_t place) { return is_removed(slot.ids[static_cast<size_t>(place)]); });
       const at::Tensor prior = weight_by_group(compressed_, layer);
       const at::Tensor all = at::arange(prior.size(2) * prior.size(3));
-      const auto F = options_.fisher.find(layer.node);
       for (int64_t g = 0; g < prior.size(0); ++g) {
         const SplitMoments& own = moments[r][static_cast<size_t>(g)];
         const at::Tensor W =
             solve_layer(own, all, prior[g].flatten(1), {.ridge = options_.solve.ridge, .choices = {}}).weight;
-        readers.push_back(elimination_reader(joined(own.fitted, own.checked).covariance_xx(),
-                                             weighed(W, F == options_.fisher.end() ? at::Tensor() : F->second, g),
-                                             places, prior.size(3)));
+        readers.push_back(elimination_reader(joined(own.fitted, own.checked),
+                                             weighed(W, options_.fisher, layer.node, g), places, prior.size(3)));
       }
     }
     const Elimination elimination =
@@ -202,13 +209,13 @@ class Refit {
     const Node& node = compressed_.nodes[n];
     const std::string value = node.inputs[0];
     if (!options_.norms || solved_.contains(value)) return;
-    ChannelMoments before, after;
-    using Both = std::pair<at::Tensor, at::Tensor>;
-    both_->run_to<Both>(
-        n, [&](const BothValues& values) { return Both(values.before.at(value), values.after.at(value)); },
-        [&](const Both& both) { before.add(both.first), after.add(both.second); });
-    before.sum_over(observer_.ranks());
-    after.sum_over(observer_.ranks());
+    const auto moments = channel_moments(
+        *both_, n,
+        [&](const BothValues& values) {
+          return std::vector{values.before[0].at(value), values.after.at(value)};
+        },
+        observer_.ranks());
+    const ChannelMoments &before = moments[0], &after = moments[1];
     const auto norm = norm_parameters(compressed_, n);
     const at::Tensor usable = (before.deviation() > 1e-6).logical_and(after.deviation() > 1e-6);
     const at::Tensor ratio =
@@ -227,6 +234,7 @@ class Refit {
   const ChannelMap& map_;
   const RefitOptions& options_;
   Observer& observer_;
+  int64_t memory_;                                 // of moments
   std::set<size_t> lost_;                          // nodes that read channels that go
   std::map<size_t, std::vector<Choice>> choices_;  // by the layer where they are made
   std::set<std::string> solved_;                   // outputs of solved layers

@@ -10,9 +10,9 @@
 // (layerwise/eliminate.h) on the moments of what the compressed network really gives them.
 //
 // The network keeps its shape on the way, with zeros where channels go; they are removed at the end. Moments need
-// memory for two (channels·kernel)² matrices of each layer that is read at once; a layer with more unknowns than
-// `largest` only gets the zeros, and the report says so. Batch norms that see something other than before but follow no
-// solved layer get running statistics with which their output has the mean and variance it had.
+// memory for two (channels·kernel)² matrices of each layer that is read at once; a layer whose moments would take more
+// than `moments` only gets the zeros, and the report says so. Batch norms that see something other than before but
+// follow no solved layer get running statistics with which their output has the mean and variance it had.
 #pragma once
 
 #include <map>
@@ -23,6 +23,7 @@
 #include "pare/analysis/channels.h"
 #include "pare/graph.h"
 #include "pare/layerwise/layer_reader.h"
+#include "pare/layerwise/moments_memory.h"
 #include "pare/layerwise/side_by_side.h"
 #include "pare/layerwise/solve_layer.h"
 #include "pare/observer.h"
@@ -42,11 +43,11 @@ std::vector<GroupCut> cuts_of(const ChannelMap& map, const std::set<ChannelId>& 
 
 struct RefitOptions {
   SolveOptions solve;
-  double own_ridge = 0.1;          // smallest ρ of layers that lost no channel but read something else; 0: those stay
-  int64_t largest = 4608;          // unknowns of an output up to which a layer is solved
-  LayerReaderOptions read;         // the ridge is chosen on the samples that it keeps apart
-  bool norms = true;               // move the statistics of batch norms that follow no solved layer
-  SideBySideOptions side_by_side;  // pieces and memory
+  double own_ridge = 0.1;  // smallest ρ of layers that lost no channel but read something else; 0: those stay
+  int64_t moments = moments_memory();  // bytes, of layers that are read at once
+  LayerReaderOptions read;             // the ridge is chosen on the samples that it keeps apart
+  bool norms = true;                   // move the statistics of batch norms that follow no solved layer
+  SideBySideOptions side_by_side;      // pieces and memory
   // Weighs the outputs of layers where elimination chooses (layerwise/fisher.h).
   std::map<size_t, at::Tensor> fisher;
 };

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace pare {
 
@@ -41,24 +42,75 @@ RowMoments row_moments(const at::Tensor& x, const at::Tensor& y) {
 }
 
 RowMoments no_rows(int64_t d, int64_t q) {
-  const auto zeros = [](at::IntArrayRef dims) { return at::zeros(dims, at::kDouble); };
+  const auto zeros = [](at::IntArrayRef dims) { return at::zeros({1}, at::kDouble).expand(dims); };  // of no memory
   return {.mean_x = zeros({d}), .mean_y = zeros({q}), .xx = zeros({d, d}), .xy = zeros({d, q})};
 }
 
 RowMoments joined(const RowMoments& a, const RowMoments& b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
-  const auto n_a = static_cast<double>(a.count), n_b = static_cast<double>(b.count);
-  const double n = n_a + n_b, shared = n_a * n_b / n;
-  RowMoments sum{.count = a.count + b.count};
-  const at::Tensor dx = b.mean_x - a.mean_x;
-  sum.mean_x = a.mean_x + dx * (n_b / n);
-  sum.xx = (a.xx + b.xx).addr_(dx, dx, 1, shared);
-  if (!a.mean_y.defined()) return sum;
-  const at::Tensor dy = b.mean_y - a.mean_y;
-  sum.mean_y = a.mean_y + dy * (n_b / n);
-  sum.xy = (a.xy + b.xy).addr_(dx, dy, 1, shared);
+  RowMoments sum = a;
+  for (at::Tensor* own : {&sum.mean_x, &sum.mean_y, &sum.xx, &sum.xy})
+    if (own->defined()) *own = own->clone();
+  add(sum, {.moments = b});
   return sum;
+}
+
+RowPart row_part(const at::Tensor& x, const at::Tensor& y) {
+  return x.size(0) < x.size(1) ? RowPart{.x = x, .y = y} : RowPart{.moments = row_moments(x, y)};
+}
+
+namespace {
+
+// √(n₁n₂/(n₁ + n₂)) (m₁ − m₂), a row like any other; the mean becomes that of both.
+at::Tensor between(at::Tensor& mean, const at::Tensor& other, double had, double more) {
+  const at::Tensor distance = other - mean;
+  mean = mean + distance * (more / (had + more));
+  return distance * std::sqrt(had * more / (had + more));
+}
+
+void add_moments(RowMoments& sum, const RowMoments& more) {
+  const auto had = static_cast<double>(sum.count), n = static_cast<double>(more.count);
+  const at::Tensor dx = between(sum.mean_x, more.mean_x, had, n);
+  sum.xx.add_(more.xx).addr_(dx, dx);
+  if (!sum.mean_y.defined()) return;
+  sum.xy.add_(more.xy).addr_(dx, between(sum.mean_y, more.mean_y, had, n));
+}
+
+// In double, so that the product needs no memory besides the sum's.
+void add_rows(RowMoments& sum, const at::Tensor& x, const at::Tensor& y) {
+  const auto had = static_cast<double>(sum.count), n = static_cast<double>(x.size(0));
+  const auto with_distance = [&](const at::Tensor& rows, at::Tensor& mean) {
+    const auto [centred_rows, own] = centred(rows);
+    return at::cat({centred_rows.to(at::kDouble), between(mean, own, had, n).unsqueeze(0)});
+  };
+  const at::Tensor dx = with_distance(x, sum.mean_x);
+  sum.xx.addmm_(dx.t(), dx);
+  if (y.defined()) sum.xy.addmm_(dx.t(), with_distance(y, sum.mean_y));
+}
+
+// To be added to.
+RowMoments zero_moments(const at::Tensor& x, const at::Tensor& y) {
+  RowMoments zero = no_rows(x.size(1), y.defined() ? y.size(1) : 0);
+  zero.xx = zero.xx.contiguous();
+  zero.xy = y.defined() ? zero.xy.contiguous() : at::Tensor();
+  if (!y.defined()) zero.mean_y = at::Tensor();
+  return zero;
+}
+
+}  // namespace
+
+void add(RowMoments& sum, RowPart part) {
+  const int64_t more = part.x.defined() ? part.x.size(0) : part.moments.count;
+  if (more == 0) return;
+  if (!part.x.defined()) {
+    if (sum.count == 0) return static_cast<void>(sum = std::move(part.moments));
+    add_moments(sum, part.moments);
+  } else {
+    if (sum.count == 0) sum = zero_moments(part.x, part.y);
+    add_rows(sum, part.x, part.y);
+  }
+  sum.count += more;
 }
 
 RowMoments over_ranks(const RowMoments& own, ProcessGroup& ranks) {

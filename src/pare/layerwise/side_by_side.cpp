@@ -4,20 +4,35 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 
 #include "pare/error.h"
+#include "pare/exec/bodies.h"
+#include "pare/io/onnx/subgraph.h"
 #include "pare/ops/op.h"
 
 namespace pare {
 
 std::vector<at::Tensor> evaluate_node(const Graph& graph, const Node& node, const TensorMap& values) {
+  const auto value_of = [&](const std::string& name) {
+    const auto found = values.find(name);
+    return found != values.end() ? found->second : graph.tensor(name);
+  };
   std::vector<at::Tensor> inputs(node.inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!node.has_input(i)) continue;
-    const auto found = values.find(node.inputs[i]);
-    inputs[i] = found != values.end() ? found->second : graph.tensor(node.inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (node.has_input(i)) inputs[i] = value_of(node.inputs[i]);
+  EvalContext context{.node = node, .inputs = inputs};
+  std::optional<NodeBodies> bodies;
+  std::vector<at::Tensor> captured;
+  if (has_subgraph(node)) {
+    bodies.emplace(graph, node);
+    for (const auto& capture : node.captures) captured.push_back(value_of(capture));
+    context.body = [&](const std::string& attribute, const std::vector<at::Tensor>& given) {
+      return bodies->run(attribute, given, captured);
+    };
   }
-  return evaluate(require_op(node), {.node = node, .inputs = inputs});
+  return evaluate(require_op(node), context);
 }
 
 namespace {
@@ -27,49 +42,72 @@ void keep(TensorMap& values, const Node& node, const std::vector<at::Tensor>& ou
     if (!node.outputs[i].empty()) values[node.outputs[i]] = outputs[i];
 }
 
-// Bytes of all values, those that are the same in both graphs counted once.
+// Bytes of all values, those that are the same in two graphs counted once.
 int64_t bytes_of(const BothValues& values) {
   int64_t bytes = 0;
   std::set<const void*> counted;
-  for (const TensorMap* map : {&values.before, &values.after})
-    for (const auto& [name, tensor] : *map)
+  const auto count = [&](const TensorMap& map) {
+    for (const auto& [name, tensor] : map)
       if (counted.insert(tensor.data_ptr()).second) bytes += static_cast<int64_t>(tensor.nbytes());
+  };
+  for (const TensorMap& before : values.before) count(before);
+  count(values.after);
   return bytes;
 }
 
 }  // namespace
 
-SideBySide::SideBySide(const Graph& original, const Graph& compressed, const Samples& samples,
-                       SideBySideOptions options)
-    : original_(original),
+SideBySide::SideBySide(References originals, const Graph& compressed, const Samples& samples, SideBySideOptions options)
+    : originals_(std::move(originals)),
       compressed_(compressed),
-      pieces_(pieces_of(original, samples, options.piece)),
-      memory_(options.memory) {
-  for (size_t n = 0; n < original.nodes.size(); ++n) twins_[original.nodes[n].outputs.front()] = n;
+      pieces_(pieces_of(compressed, samples, options.piece)),
+      memory_(options.memory),
+      twins_(originals_.size()) {
+  for (size_t k = 0; k < originals_.size(); ++k)
+    for (size_t n = 0; n < originals_.graphs[k]->nodes.size(); ++n)
+      twins_[k][originals_.graphs[k]->nodes[n].outputs.front()] = n;
   for (size_t n = 0; n < compressed.nodes.size(); ++n) {
-    for (const auto& input : compressed.nodes[n].inputs) last_reader_[input] = n;
-    if (const Node* other = twin(compressed.nodes[n]))  // may read what its twin reads no longer
-      for (const auto& input : other->inputs) last_reader_[input] = n;
+    for (const auto& value : read_by(compressed.nodes[n])) last_reader_[value] = n;
     note_change(n);
   }
 }
 
-const Node* SideBySide::twin(const Node& node) const {
-  const auto found = twins_.find(node.outputs.front());
-  return found == twins_.end() ? nullptr : &original_.nodes[found->second];
+const Node* SideBySide::twin(const Node& node, size_t k) const {
+  const auto found = twins_[k].find(node.outputs.front());
+  return found == twins_[k].end() ? nullptr : &originals_.graphs[k]->nodes[found->second];
+}
+
+// The values that a node reads, and those that its twins do: they may read what it reads no longer.
+std::set<std::string> SideBySide::read_by(const Node& node) const {
+  std::set<std::string> values;
+  const auto note = [&](const Node* reader) {
+    if (reader == nullptr) return;
+    values.insert(reader->inputs.begin(), reader->inputs.end());
+    values.insert(reader->captures.begin(), reader->captures.end());
+  };
+  note(&node);
+  for (size_t k = 0; k < originals_.size(); ++k) note(twin(node, k));
+  return values;
 }
 
 bool SideBySide::node_changed(const Node& node) const {
-  const Node* other = twin(node);
+  const Node* other = originals_.size() == 0 ? nullptr : twin(node, 0);
   if (other == nullptr || other->op != node.op || other->inputs.size() != node.inputs.size()) return true;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const auto a = compressed_.tensors.find(node.inputs[i]);
-    const auto b = original_.tensors.find(other->inputs[i]);
-    const bool constant = a != compressed_.tensors.end() && b != original_.tensors.end();
-    if (constant ? !a->second.is_same(b->second) : node.inputs[i] != other->inputs[i] || changed(node.inputs[i]))
-      return true;
-  }
-  return false;
+  const auto differs = [&](const std::string& own, const std::string& old) {
+    const auto a = compressed_.tensors.find(own);
+    const auto b = originals_.first().tensors.find(old);
+    const bool constant = a != compressed_.tensors.end() && b != originals_.first().tensors.end();
+    return constant ? !a->second.is_same(b->second) : own != old || changed(own);
+  };
+  return !std::ranges::equal(node.inputs, other->inputs, std::not_fn(differs)) ||
+         !std::ranges::equal(node.captures, other->captures, std::not_fn(differs));
+}
+
+void SideBySide::keep_until(const std::string& value, size_t node) {
+  size_t& last = last_reader_[value];
+  if (node <= last) return;
+  last = node;
+  kept_until_.emplace_back(value, node);
 }
 
 void SideBySide::note_change(size_t node) {
@@ -83,18 +121,19 @@ BothValues SideBySide::begin_piece(size_t piece) const {
   BothValues values{
       .first = pieces_.begin(piece), .all = pieces_.end(piece) - pieces_.begin(piece), .count = pieces_.real_in(piece)};
   const auto inputs = pieces_.inputs(piece);
-  for (size_t i = 0; i < inputs.size(); ++i)
-    values.before[original_.inputs.at(i).name] = values.after[original_.inputs[i].name] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i) values.after[compressed_.inputs.at(i).name] = inputs[i];
+  values.before.assign(originals_.size(), values.after);
   return values;
 }
 
 void SideBySide::step(size_t n, BothValues& values) const {
   const Node& node = compressed_.nodes[n];
-  const Node* other = twin(node);
-  if (other != nullptr) keep(values.before, *other, evaluate_node(original_, *other, values.before));
+  for (size_t k = 0; k < originals_.size(); ++k)
+    if (const Node* other = twin(node, k))
+      keep(values.before[k], *other, evaluate_node(*originals_.graphs[k], *other, values.before[k]));
   if (!node_changed(node)) {
     for (const auto& output : node.outputs)
-      if (!output.empty()) values.after[output] = values.before[output];
+      if (!output.empty()) values.after[output] = values.before[0][output];
   } else {
     keep(values.after, node, evaluate_node(compressed_, node, values.after));
   }
@@ -106,12 +145,12 @@ void SideBySide::forget(size_t n, BothValues& values) const {
   const auto drop = [&](const std::string& value) {
     const auto last = last_reader_.find(value);
     if (last != last_reader_.end() && last->second > n) return;
-    values.before.erase(value);
+    for (TensorMap& before : values.before) before.erase(value);
     values.after.erase(value);
   };
-  for (const auto& input : compressed_.nodes[n].inputs) drop(input);
-  if (const Node* other = twin(compressed_.nodes[n]))
-    for (const auto& input : other->inputs) drop(input);
+  for (const auto& value : read_by(compressed_.nodes[n])) drop(value);
+  for (const auto& [value, node] : kept_until_)
+    if (node == n) drop(value);
   for (const auto& output : compressed_.nodes[n].outputs) drop(output);
 }
 

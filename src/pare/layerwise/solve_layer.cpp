@@ -16,8 +16,9 @@ struct KeptMoments {
 };
 
 KeptMoments kept_moments(const RowMoments& moments, const at::Tensor& kept) {
-  return {moments.covariance_xx().index_select(0, kept).index_select(1, kept),
-          moments.covariance_xy().index_select(0, kept), moments.mean_x.index_select(0, kept), moments.mean_y};
+  const auto n = static_cast<double>(moments.count);
+  return {moments.xx.index_select(0, kept).index_select(1, kept).div_(n), moments.xy.index_select(0, kept).div_(n),
+          moments.mean_x.index_select(0, kept), moments.mean_y};
 }
 
 // The ρ whose solution on the fitted rows does best on the checked ones.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "pare/analysis/channels.h"
@@ -16,9 +18,10 @@ namespace pare {
 
 struct StatisticsOptions {
   int64_t piece = 8;
-  int64_t places = 196;    // looked at in an image, at most
-  int64_t largest = 2304;  // rows of a patch up to which it is looked at whole; beyond, channels alone
-  uint64_t seed = 0;       // of the places
+  int64_t places = 196;                    // looked at in an image, at most
+  int64_t largest = 2304;                  // rows of a patch up to which it is looked at whole; beyond, channels alone
+  uint64_t seed = 0;                       // of the places
+  std::optional<std::set<size_t>> groups;  // whose readers are looked at; all that may be cut
 };
 
 // The rows of one layer's input, by group of the layer.
@@ -28,7 +31,10 @@ struct ReaderStatistics {
   std::vector<RowMoments> groups;  // of the rows alone
 };
 
-// Of every layer that reads channels of a prunable group, by its node.
+// Bytes of the statistics of these groups.
+int64_t statistics_bytes(const Graph& graph, const ChannelMap& map, const StatisticsOptions& options);
+
+// Of every layer that reads channels of these groups, by its node.
 std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const ChannelMap& map, const Samples& samples,
                                                      const StatisticsOptions& options, Observer& observer);
 

@@ -20,26 +20,20 @@ const dnnl::engine& engine() {
 
 // oneDNN remembers primitives it made, so that asking again costs microseconds.
 dnnl::inner_product_forward::primitive_desc linear(int64_t rows, int64_t in, int64_t out,
-                                                   const dnnl::memory::desc& weight, bool bias, bool relu) {
+                                                   const dnnl::memory::desc& weight, bool bias) {
   using Tag = dnnl::memory::format_tag;
   const dnnl::memory::desc x({rows, in}, kFloat, Tag::ab);
   const dnnl::memory::desc y({rows, out}, kFloat, Tag::ab);
-  dnnl::primitive_attr attributes;
-  if (relu) {
-    dnnl::post_ops after;
-    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-    attributes.set_post_ops(after);
-  }
   const auto kind = dnnl::prop_kind::forward_inference;
-  if (!bias) return {{kind, x, weight, y}, attributes, engine()};
-  return {{kind, x, weight, dnnl::memory::desc({out}, kFloat, Tag::a), y}, attributes, engine()};
+  if (!bias) return {{kind, x, weight, y}, engine()};
+  return {{kind, x, weight, dnnl::memory::desc({out}, kFloat, Tag::a), y}, engine()};
 }
 
 // The layout that suits a batch; it depends on the widths alone, so that packing and running agree.
 dnnl::memory::desc packed_layout(int64_t in, int64_t out) {
   constexpr int64_t kTypicalRows = 256;
   const dnnl::memory::desc any({out, in}, kFloat, dnnl::memory::format_tag::any);
-  return linear(kTypicalRows, in, out, any, true, true).weights_desc();
+  return linear(kTypicalRows, in, out, any, true).weights_desc();
 }
 
 }  // namespace onednn
@@ -68,7 +62,7 @@ at::Tensor run_packed_linear(const at::Tensor& input, const PackedLinear& layer)
   if (y.numel() == 0) return y;
   const auto layout = onednn::packed_layout(layer.in, layer.out);
   const bool has_bias = layer.bias.defined();
-  const auto description = onednn::linear(x.size(0), layer.in, layer.out, layout, has_bias, layer.relu);
+  const auto description = onednn::linear(x.size(0), layer.in, layer.out, layout, has_bias);
   const auto memory = [](const dnnl::memory::desc& d, const at::Tensor& t) {
     return dnnl::memory(d, onednn::engine(), t.data_ptr<float>());
   };
@@ -79,7 +73,8 @@ at::Tensor run_packed_linear(const at::Tensor& input, const PackedLinear& layer)
   dnnl::stream stream(onednn::engine());
   dnnl::inner_product_forward(description).execute(stream, arguments);
   stream.wait();
-  return y;
+  // Not as oneDNN's own, which makes 0 of what is not a number.
+  return layer.relu ? y.relu_() : y;
 }
 
 }  // namespace pare

@@ -1,5 +1,5 @@
-// Layers computed by oneDNN directly: weights packed once, bias and activation applied while the result is in
-// registers. ATen packs anew at every call and makes one more pass for each. Forward only: no gradient.
+// Layers computed by oneDNN directly: weights packed once, the bias applied while the result is in registers. ATen
+// packs anew at every call. Forward only: no gradient.
 //
 // onednn.cpp is built where oneDNN's headers are, no_onednn.cpp otherwise: then nothing is available.
 #pragma once

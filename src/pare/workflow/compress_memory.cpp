@@ -79,7 +79,7 @@ std::optional<ChannelStudy> CompressMemory::study() const {
   const json document = read_json(directory_ / "study.json", key_);
   if (document.is_null()) return {};
   try {
-    return study_of(document, read_safetensors(directory_ / "fisher.safetensors"));
+    return study_of(document, read_safetensors(directory_ / "output_roots.safetensors"));
   } catch (const json::exception&) {
     return {};
   } catch (const Error&) {
@@ -100,8 +100,8 @@ void CompressMemory::keep(const ChannelStudy& study) const {
                       {"divergence", study.sensitivity.at(g).divergence}});
   }
   NamedTensors fisher;
-  for (const auto& [node, F] : study.fisher) fisher.tensors.emplace_back(std::to_string(node), F);
-  write_safetensors(directory_ / "fisher.safetensors", fisher);
+  for (const auto& [node, root] : study.fisher) fisher.tensors.emplace_back(std::to_string(node), root.contiguous());
+  write_safetensors(directory_ / "output_roots.safetensors", fisher);
   write_json(directory_ / "study.json", {{"key", key_}, {"groups", groups}});
 }
 

@@ -100,8 +100,8 @@ void PruneOptions::describe(OptionVisitor& options) {
   // A selection by what the network does with images looks at them too; they are made where there is no data.
   options.only({"samples", "no-mirror"}, {with("compensate", and_auto(that_learn())),
                                           with("criterion", that_look_at_samples()), with("scope", {"allocate"})});
-  options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), with("criterion", that_make_samples()),
-                                             with("scope", {"allocate"})});
+  options.only({"images", "distill-steps"}, {with("compensate", and_auto({"synthetic"})),
+                                             with("criterion", that_make_samples()), with("scope", {"allocate"})});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
@@ -114,12 +114,8 @@ void PruneOptions::describe(OptionVisitor& options) {
 void PruneJob::describe(OptionVisitor& options) {
   PruneOptions::describe(options);
   data.describe(options);
-  const Condition learns = with("compensate", that_learn());
   options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
                            with("compensate", {"synthetic"})});
-  options.only({"ridge", "minutes"}, {learns, with("data")});
-  options.only({"samples", "no-mirror"},
-               {learns, with("data"), with("criterion", that_look_at_samples()), with("scope", {"allocate"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});
 }
 
@@ -178,6 +174,30 @@ bool takes_pictures(const Graph& graph) {
 
 }  // namespace
 
+namespace {
+
+// What `auto` stands for depends on the network: options of learning are refused where it came to mean a method that
+// does not learn.
+void refuse_ignored(const PruneJob& job) {
+  const bool learns = find_compensation(job.compensate).images != ImageSource::none;
+  const bool looks = learns || find_criterion(job.criterion).needs_samples();
+  const bool made = looks && (!job.has_data() || job.compensate == "synthetic");
+  const auto check = [&](const char* option, bool given, bool matters) {
+    if (given && !matters && !job.empty)
+      throw Error(ErrorKind::usage, OptionName{option},
+                  "would have no effect: '{}' by the criterion {} looks at no {}images", job.compensate, job.criterion,
+                  looks ? "made " : "");
+  };
+  check("ridge", job.ridge > 0, learns);
+  check("minutes", job.minutes > 0, learns);
+  check("samples", job.samples > 0, looks);
+  check("no-mirror", job.no_mirror, looks);
+  check("images", job.images != MadeImages::distilled, made);
+  check("distill-steps", job.distill_steps > 0, made);
+}
+
+}  // namespace
+
 PruneJob PruneJob::resolved(const Graph& graph) const {
   PruneJob own = *this;
   // A criterion or a scope that looks at weights alone was named: so does what makes up for it.
@@ -196,6 +216,7 @@ PruneJob PruneJob::resolved(const Graph& graph) const {
   if (own.scope == PruneScope::global && eliminates)
     throw Error(ErrorKind::usage, OptionName{"scope"},
                 "errors of different depths can't be compared: allocate, not global, goes with the `criterion` obs");
+  if (compensate == "auto") refuse_ignored(own);
   return own;
 }
 

@@ -15,8 +15,6 @@ namespace pare {
 
 namespace {
 
-std::vector<at::Tensor> inputs_of(const Samples& samples) { return samples.inputs(0, samples.size); }
-
 void check_fraction(double value, const char* option, double highest) {
   if (!(value >= 0 && value <= highest)) throw Error(ErrorKind::usage, OptionName{option}, "expected 0 to {}", highest);
 }
@@ -149,7 +147,7 @@ ChannelStudy Pruner::studied(const Graph& graph, const ChannelMap& map, std::vec
 
 Importance Pruner::importance(const Graph& graph, const ChannelMap& map) {
   if (criterion_.basis == CriterionBasis::reader_moments) {
-    moments_ = reader_moments(graph, map, inputs_of(images_.mirrored(graph)), *options_.ranks);
+    moments_ = reader_moments(graph, map, images_.mirrored(graph), watch_);
     return [this, &map](const ChannelGroup& group, std::string& reason) {
       const auto index = static_cast<size_t>(&group - map.groups.data());
       const auto found = moments_.find(index);

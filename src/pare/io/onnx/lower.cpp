@@ -214,7 +214,8 @@ std::optional<int64_t> opset_of_bodies(const Graph& graph, int64_t opset, bool n
   };
   for (const auto& node : graph.nodes)
     for (const auto& [domain, op] : content_of_subgraphs(node).operators)
-      if (domain.empty() && form_differs(op, source, opset)) return keep("the subgraph of " + describe(node), op);
+      if (domain.empty() && (form_differs(op, source, opset) || may_have_newer_attributes(op, source, opset)))
+        return keep("the subgraph of " + describe(node), op);
   return std::nullopt;
 }
 

@@ -304,6 +304,11 @@ bool form_differs(const std::string& op, int64_t opset, int64_t other) {
   return std::ranges::any_of(kChanges, between) || std::ranges::any_of(kSince, between);
 }
 
+bool may_have_newer_attributes(const std::string& op, int64_t opset, int64_t older) {
+  return std::ranges::any_of(
+      kAttributes, [&](const auto& since) { return since.op == op && older < since.opset && since.opset <= opset; });
+}
+
 int64_t ir_version_of(int64_t opset) {
   if (opset <= 11) return 6;
   if (opset <= 14) return 7;

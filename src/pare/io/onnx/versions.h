@@ -23,6 +23,8 @@ void drop_newer_attributes(Node& node, int64_t opset);
 
 // Does an operator change its form between two opsets, so that a node of one is not a node of the other?
 bool form_differs(const std::string& op, int64_t opset, int64_t other);
+// May a node of an opset have attributes, at their defaults as well, that an older one does not know?
+bool may_have_newer_attributes(const std::string& op, int64_t opset, int64_t older);
 
 // The integers of a constant input; nothing when it is absent or not constant.
 std::optional<std::vector<int64_t>> constant_integers(const Node& node, size_t input, const Graph& graph);
