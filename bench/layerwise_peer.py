@@ -5,10 +5,10 @@ DATA is the directory of CIFAR-10's files, or the table of pictures. Prints the 
 and reading not counted. Channels that go are left in OUT as zeros. Needs python3-torch, python3-onnx, python3-pil, and
 python3-torchvision for mobilenetv2.
 
-Batch norms are folded first. Both networks go on block by block: what they give at the block's beginning is kept, and a layer
-costs one run from there up to it, with hooks. The rows of a layer are patches at a few hundred random places of every image, of the image and its
-mirror image; a layer whose input channels are cut chooses them by elimination; the ridge is chosen on every fifth pair of
-images; what a shortcut lost is asked of the layer beside it.
+Batch norms are folded first. Both networks go on block by block: what they give at the block's beginning is kept, and a
+layer costs one run from there up to it, with hooks. The rows of a layer are patches at a few hundred random places of every
+image and of its mirror image; a layer whose input channels are cut chooses them by elimination; the ridge is chosen on every
+fifth pair of images; what a shortcut lost is asked of the layer beside it.
 """
 import csv
 import json

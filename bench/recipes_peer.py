@@ -9,7 +9,8 @@ wanda: a channel is worth Σ over what reads it of |w| √E[x²], x its activati
 fold: the filters of a layer, batch norm folded in, are clustered by k-means and each cluster becomes its mean; what reads
     them reads the sum. The mean of c filters has a smaller deviation than they have, which is put right by
     c / √(c + (c² − c) r), r their mean cosine (Wang et al. 2025, "Forget the Data and Fine-Tuning! Just Fold the Network to
-    Compress", with the correction that needs no data).
+    Compress", with the correction that needs no data). On training images that did better than without the correction, and no
+    worse than biases in the clusters.
 """
 import csv
 import sys
@@ -141,7 +142,7 @@ def fold(network, plan, seed, target):
         gamma, beta, mean, variance = (tensors[name].astype(float) for name in norm_of(block))
         scale = gamma / np.sqrt(variance + EPSILON)
         rows = (weight * scale[:, None, None, None]).reshape(len(weight), -1)
-        nearest = clusters(np.column_stack([rows, beta - mean * scale]), width, random)
+        nearest = clusters(rows, width, random)
         average = np.stack([(nearest == c) / (nearest == c).sum() for c in range(width)])
         tensors[f"{block}.conv1.weight"] = (average @ rows).reshape(width, *weight.shape[1:])
         corrections = np.array([folded(rows[nearest == c]) for c in range(width)])
