@@ -5,6 +5,7 @@
 #include "pare/error.h"
 #include "pare/passes/fold_batch_norm.h"
 #include "pare/passes/run_pass.h"
+#include "pare/report/record.h"
 #include "pare/zoo/model.h"
 
 namespace pare::cli {
@@ -40,11 +41,8 @@ class Convert : public Command {
     const auto bytes = static_cast<int64_t>(std::filesystem::file_size(output_));
     session.print("{}: {} nodes, {} parameters, {} bytes\n", output_, model.graph.nodes.size(),
                   with_commas(cost.parameters), with_commas(bytes));
-    return {{"output", output_},
-            {"nodes", model.graph.nodes.size()},
-            {"parameters", cost.parameters},
-            {"macs", cost.macs},
-            {"file_bytes", bytes},
+    return {{"output", output_}, {"nodes", model.graph.nodes.size()}, {"parameters", cost.parameters},
+            {"macs", cost.macs}, {"macs_at", macs_at(cost)},          {"file_bytes", bytes},
             {"notes", notes}};
   }
 

@@ -100,6 +100,7 @@ class Report : public Command {
       add("parameters", model.parameters);
       add("nonzero", model.nonzero);
       add("macs", model.macs);
+      if (!model.macs_at.starts_with("record ")) add_text("macs_at", model.macs_at);
       add("bytes", model.weights);
       add("file_bytes", model.bytes);
       add("median_seconds", model.latency);

@@ -105,13 +105,15 @@ class Sparsify : public Command {
     if (const auto asked = sparsify_.asked()) json["asked"] = *asked;
     json["notes"] = with_flags(result.notes);
     const auto add = [&](const std::string& name, const SparsityReport& sparsity, int64_t epochs, size_t at) {
+      const ModelCost cost = cost_of(graphs[at]);
       nlohmann::json entry = {{"name", name},
                               {"sparsity", sparsity.over_masked()},
                               {"sparsity_all", sparsity.over_parameters()},
                               {"kept", sparsity.masked_kept},
                               {"masked", sparsity.masked_total},
-                              {"parameters", cost_of(graphs[at]).parameters},
-                              {"macs", cost_of(graphs[at]).macs},
+                              {"parameters", cost.parameters},
+                              {"macs", cost.macs},
+                              {"macs_at", macs_at(cost)},
                               {"epochs", epochs}};
       std::vector<std::string> row = {name, fmt::format("{:.2f} %", 100 * sparsity.over_masked()),
                                       fmt::format("{:.2f} %", 100 * sparsity.over_parameters()),

@@ -6,6 +6,7 @@
 #include "pare/data/data_options.h"
 #include "pare/error.h"
 #include "pare/metrics/evaluate.h"
+#include "pare/report/record.h"
 #include "pare/workflow/train.h"
 #include "pare/zoo/model.h"
 #include "training.h"
@@ -59,10 +60,16 @@ class Train : public Command {
   nlohmann::json report(Session& session, const TrainingOutcome& outcome, double seconds) const {
     const ModelCost cost = cost_of(outcome.graph);
     const auto& history = outcome.state.history;
-    nlohmann::json result = {
-        {"output", output_},           {"run", outcome.run.path.string()},   {"epochs", history.size()},
-        {"steps", outcome.state.step}, {"resumed_at", outcome.resumed_at},   {"parameters", cost.parameters},
-        {"macs", cost.macs},           {"history", nlohmann::json::array()}, {"seconds", {{"total", seconds}}}};
+    nlohmann::json result = {{"output", output_},
+                             {"run", outcome.run.path.string()},
+                             {"epochs", history.size()},
+                             {"steps", outcome.state.step},
+                             {"resumed_at", outcome.resumed_at},
+                             {"parameters", cost.parameters},
+                             {"macs", cost.macs},
+                             {"macs_at", macs_at(cost)},
+                             {"history", nlohmann::json::array()},
+                             {"seconds", {{"total", seconds}}}};
     double training = 0;
     for (const auto& epoch : history) {
       result["history"].push_back(to_json(epoch));

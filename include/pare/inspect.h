@@ -27,6 +27,7 @@ struct ModelCost {
   int64_t bytes = 0;     // of all tensors
   bool complete = true;  // false when some node's shapes are not known, so that MACs are a lower bound
   std::vector<NodeCost> nodes;
+  std::vector<std::vector<int64_t>> inputs;  // extents of one sample, for which MACs were counted
 };
 
 ModelCost cost_of(const Graph& graph);  // with shapes for a batch of one

@@ -733,6 +733,9 @@ exits "too many samples for the memory" 1 prune scores5.onnx --channels 0.5 --co
 check "too many samples for the memory: says what needs less" "$(cat stderr)" grep -qE 'needs .* the limit is .*--max-memory.*lower --samples or --limit' stderr
 exits "no gate at chance" 0 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt -o gated.onnx
 check "no gate at chance: a note" "$(cat stderr)" grep -q 'note: .*no better than chance' stderr
+exits "pictures shown otherwise" 0 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt --mean 0.4 --std 0.3 --preprocess stretch -o shown.onnx
+exits "pictures shown otherwise: eval" 0 eval shown.onnx --data folder:pics --class-map map.txt --json
+check "pictures shown otherwise: eval knows" "$(cat stderr; head -c 300 stdout)" bash -c '! grep -q guess stderr && tr -d " \n" <stdout | grep -q "\"mean\":\[0.4,0.4,0.4\]"'
 
 # --- options that would be ignored ----------------------------------------------------------------------------------------
 refuses() {  # OPTION ARGUMENTS…

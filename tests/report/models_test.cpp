@@ -326,6 +326,34 @@ TEST(Models, LatenciesAreOfOneSetting) {
   EXPECT_EQ(latency_setting({made_record(pruned_in("/one", 0.8))}), "");
 }
 
+json counted(const char* model, double macs, const char* at) {
+  json entry = {{"model", model}, {"parameters", 1}, {"macs", macs}};
+  if (*at != 0) entry["macs_at"] = at;
+  return {{"command", "eval"}, {"result", {{"models", {entry}}}}};
+}
+
+// A network for pictures of any size has as many MACs as the size that it is analysed at.
+TEST(Models, MacsOfOtherInputsAreNotCompared) {
+  const auto page = [](const std::vector<json>& records) {
+    std::vector<Record> all = {made_record(pruned_in("", 0.8))};
+    for (const auto& record : records) all.push_back(made_record(record));
+    return html_page(all);
+  };
+  const json wide = counted("a.onnx", 1000, "1x3x160x320"), square = counted("a.onnx", 500, "1x3x160x160");
+  const json small = counted("out/b.onnx", 400, "1x3x160x160"), unsaid = counted("out/b.onnx", 400, "");
+  EXPECT_NE(page({square, small}).find("400 <span class=\"soft\">(80 %)"), std::string::npos);
+  EXPECT_NE(page({square, small, wide}).find("400 <span class=\"soft\">(80 %)"), std::string::npos);
+  EXPECT_EQ(page({wide, small}).find("400 <span class=\"soft\">("), std::string::npos);
+  EXPECT_EQ(page({wide, unsaid}).find("400 <span class=\"soft\">("), std::string::npos);
+  EXPECT_EQ(page({counted("a.onnx", 1000, ""), unsaid}).find("400 <span class=\"soft\">("), std::string::npos);
+}
+
+TEST(Models, MacsOfARecordAreComparedWithEachOther) {
+  json prune = pruned_in("", 0.8);
+  prune["result"]["before"]["macs"] = 1000, prune["result"]["after"]["macs"] = 400;
+  EXPECT_NE(html_page({made_record(prune)}).find("400 <span class=\"soft\">(40 %)"), std::string::npos);
+}
+
 TEST(Models, AConvertedModelIsAnOriginal) {
   const json convert = {{"command", "convert"},
                         {"directory", "/d"},

@@ -168,16 +168,42 @@ TEST(Headline, SaysWhatCameOut) {
   EXPECT_EQ(headline(summarize({record_of(kBench)})), "");
   auto models = summarize({record_of(kPrune)});
   EXPECT_EQ(headline(models), "b.onnx: 50 % fewer parameters, 10.0 points lost (0.8000, before 0.9000).");
-  models[0].latency = 0.003, models[1].latency = 0.002, models[1].similarity = 0.934;
+  models[0].timings = {{.bench = 1, .latency = 0.003}};
+  models[1].timings = {{.bench = 1, .latency = 0.002}};
+  models[1].similarity = 0.934;
   EXPECT_EQ(
       headline(models),
       "b.onnx: 1.50 times as fast here, 50 % fewer parameters, 10.0 points lost (0.8000, before 0.9000), looks at "
       "the same places: 0.93.");
-  models[0].peer_latency = 0.004, models[1].peer_latency = 0.008;
+  models[0].timings[0].peer_latency = 0.004, models[1].timings[0].peer_latency = 0.008;
   models[1].similarity = 0.3;
   models[1].samples = 100;  // of other images: nothing is said of the difference
   EXPECT_EQ(headline(models),
             "b.onnx: 2.00 times the time in ONNX Runtime, 50 % fewer parameters, looks elsewhere: 0.30.");
+}
+
+// Times of two benches were not taken in turns: machines are slower at one time than at another.
+TEST(Headline, DividesLatenciesOfOneBench) {
+  const auto bench = [](const std::vector<std::pair<std::string, double>>& times) {
+    nlohmann::json content = nlohmann::json::parse(kBench);
+    content["result"] = {{"batch", times.size()}, {"models", nlohmann::json::array()}};
+    for (const auto& [name, seconds] : times)
+      content["result"]["models"].push_back(
+          {{"model", name}, {"median_seconds", seconds}, {"onnxruntime", {{"median_seconds", seconds / 2}}}});
+    return record_from("runs/b/record.json", content);
+  };
+  const auto said = [](std::vector<Record> records) {
+    records.insert(records.begin(), record_of(kPrune));
+    return headline(summarize(records));
+  };
+  const Record both = bench({{"a.onnx", 0.003}, {"b.onnx", 0.002}});
+  const Record older = bench({{"a.onnx", 0.008}, {"b.onnx", 0.002}});
+  const Record original = bench({{"a.onnx", 0.009}}), pruned = bench({{"b.onnx", 0.001}});
+  EXPECT_TRUE(said({both}).starts_with("b.onnx: 1.50 times as fast in ONNX Runtime, "));
+  EXPECT_EQ(said({both, original}), said({both}));
+  EXPECT_EQ(said({both, pruned, original}), said({both}));
+  EXPECT_EQ(said({older, both, original}), said({both}));
+  EXPECT_EQ(said({original, pruned}), said({}));
 }
 
 TEST(Page, OddEntriesAreLeftOut) {

@@ -52,11 +52,12 @@ TEST(Record, LeavesOddEntriesOut) {
 }
 
 TEST(Record, AModelSaysOnlyWhatIsKnown) {
-  const ModelCost cost{.parameters = 10, .macs = 20, .bytes = 40};
+  const ModelCost cost{.parameters = 10, .macs = 20, .bytes = 40, .inputs = {{1, 3, 160, 320}, {1, 7}}};
   const json written = to_json(model_entry("a.onnx", cost, {{"top1", 0.5}, {"loss", 1.25}}));
   const ModelEntry read = model_entry_from(written);
   EXPECT_EQ(to_json(read), written);
   EXPECT_EQ(read.macs, 20);
+  EXPECT_EQ(read.macs_at, "1x3x160x320, 1x7");
   EXPECT_EQ(metric_of(read.metrics, "top1"), 0.5);
   EXPECT_EQ(to_json(ModelEntry{.model = "b"}), (json{{"model", "b"}}));
   EXPECT_FALSE(model_entry_from({{"macs", "20"}, {"metrics", {{"top1", "high"}}}}).macs);

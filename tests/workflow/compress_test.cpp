@@ -104,6 +104,39 @@ TEST(Compress, SaysWhatWasFoundWhereADropIsExceeded) {
   EXPECT_GE(result.points.size(), 2U);
 }
 
+// Seven samples can't tell a thousandth from nothing.
+TEST(Compress, SaysWhereSamplesAreTooFewForTheDrop) {
+  const auto notes = [](double drop) {
+    return compress(small_network(), pictures(24), {.max_drop = drop, .runtime = Runtime::pare}).notes;
+  };
+  EXPECT_THAT(notes(0.001), testing::Contains(testing::AllOf(HasSubstr("7 held-out samples judged"),
+                                                             HasSubstr("more `samples` would tell"))));
+  EXPECT_THAT(notes(0.95), testing::Not(testing::Contains(HasSubstr("held-out samples judged"))));
+}
+
+// How pictures were normalised and fitted goes with the model that learned from them so.
+TEST(Compress, TheModelSaysHowItWasShownPictures) {
+  const Samples samples = pictures(24);
+  Graph graph = small_network();
+  graph.metadata["pare.std"] = "[0.25]";
+  CompressJob job;
+  job.macs = 0.4;
+  job.runtime = Runtime::pare;
+  job.given = &samples;
+  job.data.mean = {0.5};
+  job.data.preprocess = "stretch";
+  PruneJob pruning;
+  pruning.channels = 0.5;
+  pruning.given = &samples;
+  pruning.data = job.data;
+  for (const Graph& made : {compress(graph, job).graph, prune(graph, pruning).graph}) {
+    EXPECT_EQ(made.metadata.at("pare.mean"), "[0.5]");
+    EXPECT_EQ(made.metadata.at("pare.std"), "[0.25]");
+    EXPECT_EQ(made.metadata.at("pare.preprocess"), "stretch");
+  }
+  EXPECT_FALSE(compress(graph, samples, {.macs = 0.4, .runtime = Runtime::pare}).graph.metadata.contains("pare.mean"));
+}
+
 TEST(Compress, RefusesGoalsThatMeanNothing) {
   const Graph graph = small_network();
   const auto refused = [&](const CompressOptions& options) {

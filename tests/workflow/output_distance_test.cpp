@@ -11,6 +11,7 @@
 #include "pare/error.h"
 #include "pare/passes/working_form.h"
 #include "pare/run.h"
+#include "pare/workflow/compress.h"
 #include "pare/workflow/prune.h"
 #include "support/builder.h"
 
@@ -115,14 +116,44 @@ TEST(OutputDistance, IsNoGate) {
   }
 }
 
-TEST(OutputDistance, PicturesOfAFolderNeedNoClasses) {
-  const fs::path folder = fs::path(testing::TempDir()) / "pare_unlabelled";
+// Six pictures to learn from and six to measure on, with classes or without.
+fs::path picture_folder(const std::string& name, const std::vector<std::string>& classes) {
+  const fs::path folder = fs::path(testing::TempDir()) / name;
   at::manual_seed(5);
   for (const char* split : {"train", "test"}) {
-    fs::create_directories(folder / split);
-    for (int i = 0; i < 6; ++i)
-      write_png(folder / split / fmt::format("{}.png", i), at::randint(256, {3, 14, 12}, at::TensorOptions(at::kByte)));
+    for (int i = 0; i < 6; ++i) {
+      const fs::path directory = folder / split / classes[static_cast<size_t>(i) % classes.size()];
+      fs::create_directories(directory);
+      write_png(directory / fmt::format("{}.png", i), at::randint(256, {3, 14, 12}, at::TensorOptions(at::kByte)));
+    }
   }
+  return folder;
+}
+
+// Compression judges maps as pruning does: a class for each picture is no answer that they could be held to.
+TEST(OutputDistance, MeasuresWhatCompressionMakesOfMaps) {
+  for (const auto& classes : {std::vector<std::string>{"a", "b"}, {""}}) {
+    const fs::path folder = picture_folder("pare_compressed_maps", classes);
+    CompressJob job;
+    job.macs = 0.3;
+    job.runtime = Runtime::pare;
+    job.round_to = 1;
+    job.int8 = true;
+    job.data.data = "folder:" + folder.string();
+    const CompressResult result = compress(segmenter(), job);
+    EXPECT_TRUE(result.reached);
+    EXPECT_EQ(result.metric, "closeness");
+    EXPECT_THAT(result.before.metrics, testing::ElementsAre(testing::Pair("distance", 0.0)));
+    ASSERT_EQ(result.after.metrics.size(), 1U);
+    EXPECT_GT(result.after.metrics[0].second, 0);
+    EXPECT_LT(result.after.metrics[0].second, 1);
+    EXPECT_THAT(result.notes, testing::Contains(testing::HasSubstr("measured by the distance of outputs")));
+    fs::remove_all(folder);
+  }
+}
+
+TEST(OutputDistance, PicturesOfAFolderNeedNoClasses) {
+  const fs::path folder = picture_folder("pare_unlabelled", {""});
   PruneJob job;
   job.data.data = "folder:" + folder.string();
   job.channels = 0.4;

@@ -48,6 +48,18 @@ Cost node_cost(const Node& node, const OpDef& op, const Shapes& shapes, bool& co
   return op.cost({node, inputs, outputs});
 }
 
+// Of all inputs, for one sample; none where one of them is not known.
+std::vector<std::vector<int64_t>> sample_extents(const Graph& graph, const Shapes& shapes, int64_t samples) {
+  std::vector<std::vector<int64_t>> extents;
+  for (const auto& input : graph.inputs) {
+    const TensorType* type = shapes.find(input.name);
+    if (type == nullptr) return {};
+    auto& dims = extents.emplace_back(type->dims.begin(), type->dims.end());
+    if (dims.size() > 1 && dims[0] == samples) dims[0] = 1;
+  }
+  return extents;
+}
+
 }  // namespace
 
 ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
@@ -80,6 +92,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     total.nodes.push_back(std::move(row));
   }
   total.bytes = bytes_of(graph);
+  total.inputs = sample_extents(graph, shapes, samples);
   return total;
 }
 

@@ -164,6 +164,12 @@ at::Tensor PictureInput::normalized(const at::Tensor& bytes) const {
   return images;
 }
 
+void DataChoice::keep_asked(Graph& model) const {
+  if (!mean.empty()) model.metadata["pare.mean"] = nlohmann::json(mean).dump();
+  if (!std.empty()) model.metadata["pare.std"] = nlohmann::json(std).dump();
+  if (!preprocess.empty()) model.metadata["pare.preprocess"] = preprocess;
+}
+
 std::vector<std::string> DataChoice::picture_notes(const Graph& model) const {
   std::vector<std::string> notes;
   const std::string own = stored_preprocess(model);

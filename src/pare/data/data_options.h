@@ -49,6 +49,8 @@ struct DataChoice {
   bool has_pictures() const {
     return data.starts_with("folder:") || data.starts_with("csv:") || data.starts_with("voc:");
   }
+  // Into the model's metadata goes what was asked for, so that it is shown the same later.
+  void keep_asked(Graph& model) const;
   // What a user should know of the pictures that this model is shown: what is a guess, and what it learned otherwise.
   std::vector<std::string> picture_notes(const Graph& model) const;
 

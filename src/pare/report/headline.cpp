@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "pare/report/models.h"
 
@@ -9,13 +10,23 @@ namespace pare {
 
 namespace {
 
-std::string speed_text(const ModelSummary& first, const ModelSummary& model) {
+std::string speed_text(const ModelTiming& first, const ModelTiming& model) {
   const double peer = first.peer_latency / model.peer_latency;
   const double factor = std::isnan(peer) ? first.latency / model.latency : peer;
   if (std::isnan(factor)) return "";
   const char* where = std::isnan(peer) ? "here" : "in ONNX Runtime";
   return factor < 1 ? fmt::format("{:.2f} times the time {}", 1 / factor, where)
                     : fmt::format("{:.2f} times as fast {}", factor, where);
+}
+
+// By the newest bench that has both.
+std::string speed_text(const ModelSummary& first, const ModelSummary& model) {
+  for (const auto& timing : std::views::reverse(model.timings)) {
+    const auto other = std::ranges::find(first.timings, timing.bench, &ModelTiming::bench);
+    if (other == first.timings.end()) continue;
+    if (std::string text = speed_text(*other, timing); !text.empty()) return text;
+  }
+  return "";
 }
 
 std::string size_text(const ModelSummary& first, const ModelSummary& model) {

@@ -76,6 +76,7 @@ class Collector {
 
   void add(const Record& record) {
     record_ = &record;
+    ++number_;
     const json& result = record.result;
     const std::string command = record.command;
     for (const auto& file : record.files) bytes_[key(file.path)] = static_cast<double>(file.bytes);
@@ -142,26 +143,38 @@ class Collector {
     const auto take_whole = [](const std::optional<int64_t>& found, double& value) {
       if (found) value = static_cast<double>(*found);
     };
-    const auto take = [&](const char* name, double& value) {
-      if (const double found = number_at(entry, name); !std::isnan(found)) value = found;
-    };
     const ModelEntry said = model_entry_from(entry);
     take_whole(said.parameters, summary.parameters);
-    take_whole(said.macs, summary.macs);
     take_whole(said.bytes, summary.weights);
+    if (said.macs) note_macs(summary, static_cast<double>(*said.macs), said.macs_at);
     // A model with a fixed batch may have been measured in another one.
     const double batch = number_at(entry, "batch");
     const bool same_batch = std::isnan(batch) || batch == number_at(record_->result, "batch");
-    if (!setting_.empty() && bench_setting(*record_) == setting_ && same_batch) {
-      take("median_seconds", summary.latency);
-      if (const double peer = number_at(member_at(entry, "onnxruntime"), "median_seconds"); !std::isnan(peer))
-        summary.peer_latency = peer;
-    }
+    if (same_batch) note_timing(summary, entry);
     const json& drift = member_at(record_->result, "attribution_drift");
     take_similarity(summary, number_at(entry, "attribution_similarity"), number_at(drift, "images"));
     note_accuracy(summary, said.metrics);
     if (const double zero = number_at(entry, "sparsity_all"); zero > 0)
       summary.nonzero = std::round(summary.parameters * (1 - zero));
+  }
+
+  // A record that does not say at which shapes has only its own counts to be compared with.
+  void note_macs(ModelSummary& summary, double macs, const std::string& at) const {
+    summary.macs = macs;
+    summary.macs_at = at.empty() ? fmt::format("record {}", number_) : at;
+    summary.macs_found[summary.macs_at] = macs;
+  }
+
+  void note_timing(ModelSummary& summary, const json& entry) const {
+    const std::string setting = bench_setting(*record_);
+    if (setting.empty()) return;
+    const ModelTiming timing{.bench = number_,
+                             .latency = number_at(entry, "median_seconds"),
+                             .peer_latency = number_at(member_at(entry, "onnxruntime"), "median_seconds")};
+    summary.timings.push_back(timing);
+    if (setting != setting_) return;
+    if (!std::isnan(timing.latency)) summary.latency = timing.latency;
+    if (!std::isnan(timing.peer_latency)) summary.peer_latency = timing.peer_latency;
   }
 
   // Unless it was measured on more images.
@@ -271,12 +284,18 @@ class Collector {
   }
 
   const Record* record_ = nullptr;  // that is being added
+  size_t number_ = 0;               // of it, from 1 on
   std::string setting_;             // of the latencies that are taken
   std::vector<ModelSummary> models_;
   std::map<std::string, double> bytes_;
 };
 
 }  // namespace
+
+double ModelSummary::macs_beside(const ModelSummary& other) const {
+  const auto found = macs_found.find(other.macs_at);
+  return found == macs_found.end() ? kUnknown : found->second;
+}
 
 std::string method_of(const Record& record) {
   const auto& options = record.options;

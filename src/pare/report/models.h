@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,13 @@
 namespace pare {
 
 constexpr const char* kEnsemble = "ensemble";  // the method of models that only vote together
+
+// What one bench measured of a model: only latencies of the same one, where models take turns, can be divided.
+struct ModelTiming {
+  size_t bench = 0;  // the number of its record
+  double latency = std::numeric_limits<double>::quiet_NaN();
+  double peer_latency = std::numeric_limits<double>::quiet_NaN();
+};
 
 struct ModelSummary {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -28,13 +36,18 @@ struct ModelSummary {
   double parameters = kUnknown;
   double nonzero = kUnknown;  // parameters that are not zero; unknown: all
   double macs = kUnknown;
-  double bytes = kUnknown;         // of the file
-  double weights = kUnknown;       // bytes of the weights
-  double latency = kUnknown;       // seconds of a batch, in the setting of latency_setting
-  double peer_latency = kUnknown;  // the same in ONNX Runtime
-  double similarity = kUnknown;    // cosine of its Grad-CAM maps to those of the model it was made of
-  double compared = 0;             // images of that
+  std::string macs_at;                       // the shapes of inputs at which they were counted, or by which record
+  std::map<std::string, double> macs_found;  // at each of those
+  double bytes = kUnknown;                   // of the file
+  double weights = kUnknown;                 // bytes of the weights
+  double latency = kUnknown;                 // seconds of a batch, in the setting of latency_setting
+  double peer_latency = kUnknown;            // the same in ONNX Runtime
+  std::vector<ModelTiming> timings;          // in any setting, the latest last
+  double similarity = kUnknown;              // cosine of its Grad-CAM maps to those of the model it was made of
+  double compared = 0;                       // images of that
 
+  // Its MACs as they compare with those of another: counted at the same shapes, or unknown.
+  double macs_beside(const ModelSummary& other) const;
   double size() const { return nonzero == nonzero ? nonzero : parameters; }
 };
 

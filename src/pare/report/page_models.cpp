@@ -57,7 +57,7 @@ std::string summary_section(const std::vector<Record>& records, const std::vecto
     }
     table.rows.push_back({fmt::format("<span title=\"{}\">{}</span>", escape_html(model.file), escape_html(model.name)),
                           escape_html(model.made_by), accuracy_cell(model, named), parameters,
-                          with_share(grouped_figure(model.macs), model.macs, first.macs),
+                          with_share(grouped_figure(model.macs), model.macs, first.macs_beside(model)),
                           fixed_figure(1e3 * model.latency, 3), fixed_figure(1e3 * model.peer_latency, 3),
                           fixed_figure(model.bytes / 1e3, 0), fixed_figure(model.similarity, 3)});
   }
@@ -81,7 +81,7 @@ namespace {
 struct SizeAxis {
   const char* title;
   const char* name;
-  double (*value)(const ModelSummary&);
+  double (*value)(const ModelSummary&, const ModelSummary& beside);  // as it compares with the other
 };
 
 // What an accuracy is: figures of other images, or of another kind, are not of one curve.
@@ -93,21 +93,21 @@ LinePlot size_plot(const std::vector<ModelSummary>& models, const SizeAxis& axis
   std::map<std::pair<std::string, std::string>, std::vector<std::pair<double, double>>> curves;
   std::set<std::string> origins;
   size_t points = 0;
-  const auto shown = [&](const ModelSummary& model) {
-    return !std::isnan(model.accuracy) && !std::isnan(axis.value(model)) && measure_of(model) == measure;
+  const auto shown = [&](const ModelSummary& model, const ModelSummary& beside) {
+    return !std::isnan(model.accuracy) && !std::isnan(axis.value(model, beside)) && measure_of(model) == measure;
   };
   for (const auto& model : models) {
-    if (model.method == kEnsemble || !shown(model)) continue;
+    if (model.method == kEnsemble || !shown(model, model)) continue;
     const ModelSummary* first = origin_of(model, models);
     const std::string method = model.method.empty() ? "original" : model.method;
     // The first ones are points of one kind.
     const std::string root = first == &model || method == "original" ? "" : first->name;
     if (!root.empty()) origins.insert(root);
     auto& curve = curves[{root, method}];
-    curve.emplace_back(axis.value(model), model.accuracy);
+    curve.emplace_back(axis.value(model, model), model.accuracy);
     ++points;
-    if (first == &model || method == "original" || !shown(*first)) continue;
-    const std::pair<double, double> origin(axis.value(*first), first->accuracy);
+    if (first == &model || method == "original" || !shown(*first, model)) continue;
+    const std::pair<double, double> origin(axis.value(*first, model), first->accuracy);
     if (std::find(curve.begin(), curve.end(), origin) == curve.end()) curve.push_back(origin);
   }
   LinePlot plot{.title = axis.title, .x = axis.name, .y = "accuracy", .series = {}};
@@ -129,9 +129,11 @@ LinePlot size_plot(const std::vector<ModelSummary>& models, const SizeAxis& axis
 
 std::vector<LinePlot> size_plots(const std::vector<ModelSummary>& models) {
   const SizeAxis axes[] = {
-      {"Accuracy against parameters that are not zero", "parameters", [](const ModelSummary& m) { return m.size(); }},
-      {"Accuracy against multiply-accumulates", "MACs", [](const ModelSummary& m) { return m.macs; }},
-      {"Accuracy against latency", "milliseconds", [](const ModelSummary& m) { return 1e3 * m.latency; }}};
+      {"Accuracy against parameters that are not zero", "parameters",
+       [](const auto& m, const auto&) { return m.size(); }},
+      {"Accuracy against multiply-accumulates", "MACs",
+       [](const auto& m, const auto& other) { return m.macs_beside(other); }},
+      {"Accuracy against latency", "milliseconds", [](const auto& m, const auto&) { return 1e3 * m.latency; }}};
   std::set<Measure> measures;
   for (const auto& model : models)
     if (!std::isnan(model.accuracy)) measures.insert(measure_of(model));

@@ -1,5 +1,7 @@
 #include "pare/report/record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -139,10 +141,17 @@ Record record_from(fs::path path, const nlohmann::json& content) {
   return record;
 }
 
+std::string macs_at(const ModelCost& cost) {
+  std::vector<std::string> inputs;
+  for (const auto& extents : cost.inputs) inputs.push_back(fmt::format("{}", fmt::join(extents, "x")));
+  return fmt::format("{}", fmt::join(inputs, ", "));
+}
+
 ModelEntry model_entry(std::string model, const ModelCost& cost, MetricList metrics) {
   return {.model = std::move(model),
           .parameters = cost.parameters,
           .macs = cost.macs,
+          .macs_at = macs_at(cost),
           .bytes = cost.bytes,
           .metrics = std::move(metrics)};
 }
@@ -151,6 +160,7 @@ nlohmann::json to_json(const ModelEntry& entry) {
   nlohmann::json object = {{"model", entry.model}};
   if (entry.parameters) object["parameters"] = *entry.parameters;
   if (entry.macs) object["macs"] = *entry.macs;
+  if (!entry.macs_at.empty()) object["macs_at"] = entry.macs_at;
   if (entry.bytes) object["bytes"] = *entry.bytes;
   for (const auto& [name, value] : entry.metrics) object["metrics"][name] = value;
   return object;
@@ -160,6 +170,7 @@ ModelEntry model_entry_from(const nlohmann::json& object) {
   ModelEntry entry{.model = text_at(object, "model"),
                    .parameters = whole_at(object, "parameters"),
                    .macs = whole_at(object, "macs"),
+                   .macs_at = text_at(object, "macs_at"),
                    .bytes = whole_at(object, "bytes"),
                    .metrics = {}};
   if (const auto& metrics = member_at(object, "metrics"); metrics.is_object())

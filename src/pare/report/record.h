@@ -74,9 +74,11 @@ Record record_from(std::filesystem::path path, const nlohmann::json& content);
 struct ModelEntry {
   std::string model;  // its file, or its name
   std::optional<int64_t> parameters, macs;
+  std::string macs_at;           // the shapes of a sample at which MACs were counted: "1x3x224x224"
   std::optional<int64_t> bytes;  // of the weights
   MetricList metrics;
 };
+std::string macs_at(const ModelCost& cost);
 ModelEntry model_entry(std::string model, const ModelCost& cost, MetricList metrics = {});
 nlohmann::json to_json(const ModelEntry& entry);
 ModelEntry model_entry_from(const nlohmann::json& object);

@@ -23,10 +23,13 @@
 #include "pare/workflow/held_out.h"
 #include "pare/workflow/latency_table.h"
 #include "pare/workflow/learning_images.h"
+#include "pare/workflow/measure.h"
 
 namespace pare {
 
 namespace {
+
+constexpr int64_t kMostHeldOut = 200;
 
 class StageWatch : public Observer {
  public:
@@ -55,11 +58,11 @@ class Compressor {
 
   CompressResult run() {
     const auto start = std::chrono::steady_clock::now();
-    const std::optional<Dataset> data = pruning_.measured_on(given_);
-    const Dataset* where = job_.given == nullptr && data ? &*data : nullptr;
     result_.runtime = meter_.description();
+    if (job_.given == nullptr && !job_.plan) measure_.emplace(given_, pruning_);
+    if (measure_ && measure_->by_distance()) result_.notes.push_back(measure_->note());
     learn();
-    result_.before = measured(given_, job_.plan ? nullptr : where, job_.progress, "measuring the original");
+    result_.before = measured_of(given_, "measuring the original");
     const std::optional<Selection> found = job_.plan ? to_goal() : sought();
     result_.graph = given_;
     if (found) {
@@ -68,27 +71,46 @@ class Compressor {
             {.name = plan.name, .total = plan.total, .kept = plan.kept, .reason = plan.reason, .loss = plan.loss});
       if (!job_.plan) {
         result_.graph = finished(job_.minutes > 0 ? repaired(*found) : solved(*found, images_.samples(network_)));
-        result_.after = measured(result_.graph, where, job_.progress, "measuring the result");
-        if (job_.int8) quantize_result(where);
+        result_.after = measured_of(result_.graph, "measuring the result");
+        if (job_.int8) quantize_result();
+        job_.data.keep_asked(result_.graph);
       } else {
-        result_.after = measured(without(*found), nullptr, job_.progress, "");
+        result_.after = measured_of(without(*found), "");
       }
     }
+    note_interval();
     sort_points();
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
   }
 
  private:
+  // On data that is named; of a plan and of samples only the size.
+  Measured measured_of(const Graph& graph, const std::string& what) const {
+    return measure_ ? (*measure_)(graph, what) : measured(graph, nullptr, job_.progress, what);
+  }
+
+  // Says so where the samples are too few to tell a drop like the one that is allowed from none.
+  void note_interval() {
+    if (!job_.max_drop || job_.plan) return;
+    const CompressPoint& judged = result_.reached ? result_.points[result_.chosen] : result_.points.back();
+    if (judged.interval <= *job_.max_drop) return;
+    result_.notes.push_back(
+        fmt::format("{} held-out samples judged: the drop of {:.4f} is known to ± {:.4f}, wider than the {} that "
+                    "`max-drop` asks for{}",
+                    result_.held_out, judged.drop, judged.interval, *job_.max_drop,
+                    result_.held_out < kMostHeldOut ? "; more `samples` would tell" : ""));
+  }
+
   // The result as integers, and what each step did.
-  void quantize_result(const Dataset* where) {
+  void quantize_result() {
     const Graph pruned = result_.graph;
     QuantizedNetwork found = quantize_network(working_form(pruned), images_.samples(network_),
                                               images_.mirrored(network_), {.seed = job_.seed}, watch_);
     result_.notes.insert(result_.notes.end(), found.notes.begin(), found.notes.end());
     result_.graph = close_batch(std::move(found.graph), given_);
     result_.steps = {{"original", result_.before}, {"pruned", result_.after}};
-    result_.after = measured(result_.graph, where, job_.progress, "measuring the integers");
+    result_.after = measured_of(result_.graph, "measuring the integers");
     result_.steps.push_back({"int8", result_.after});
     const auto times = meter_.measure({given_, pruned, result_.graph}, timing("timing the steps"));
     for (size_t i = 0; i < times.size(); ++i) result_.steps[i].latency = times[i].median;
@@ -102,7 +124,8 @@ class Compressor {
       throw Error(ErrorKind::usage, "samples", "expected 4 or more to learn from and to judge by, found {}", all.size);
     CompressPoint original = sized(given_);
     original.latency = original.base_latency = time_original();
-    const int64_t held = std::clamp<int64_t>(static_cast<int64_t>(0.3 * static_cast<double>(all.size)), 1, 200);
+    const int64_t held =
+        std::clamp<int64_t>(static_cast<int64_t>(0.3 * static_cast<double>(all.size)), 1, kMostHeldOut);
     held_.emplace(network_, part_of(all, 0, held), watch_);
     result_.metric = held_->metric();
     result_.held_out = held;
@@ -322,6 +345,7 @@ class Compressor {
   const BudgetOptions budget_;
   const PruneJob pruning_;
   CompressResult result_;
+  std::optional<Measure> measure_;
   double image_seconds_ = 0;
   LearningImages images_;
   StageWatch watch_;

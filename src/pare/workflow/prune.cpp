@@ -156,6 +156,7 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   result.after = measure(pruned, "measuring the pruned model");
   result.graph = close_batch(std::move(pruned), graph);
   result.after.cost = cost_of(result.graph);
+  options.data.keep_asked(result.graph);
   if (options.plan) result.graph = graph;
   result.seconds = since(start);
   result.criterion = options.criterion;

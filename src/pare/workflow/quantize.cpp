@@ -147,6 +147,7 @@ QuantizeResult quantize(const Graph& graph, const QuantizeJob& job) {
   result.method_seconds = method.seconds() - image_seconds;
   result.after = measure(found.graph, "measuring the quantised model");
   result.graph = close_batch(std::move(found.graph), graph);
+  job.data.keep_asked(result.graph);
   result.after.cost = cost_of(result.graph);
   result.layers = std::move(found.layers);
   for (const auto& [name, range] : found.ranges) result.ranges[name] = {range.low, range.high};
