@@ -54,6 +54,9 @@ TEST(AnalysisShapes, ChannelsAndCostsOfANetworkOfAnySize) {
   const ModelCost open = cost_of(any_size()), fixed = cost_of(any_size({-1, 3, 224, 224}));
   EXPECT_TRUE(open.complete);
   EXPECT_EQ(open.macs, fixed.macs);
+  // What was counted says for which inputs: those of one sample.
+  EXPECT_EQ(open.inputs, std::vector<Shape>({{1, 3, 224, 224}}));
+  EXPECT_EQ(cost_of(any_size({4, 3, 64, 32})).inputs, std::vector<Shape>({{1, 3, 64, 32}}));
 }
 
 }  // namespace

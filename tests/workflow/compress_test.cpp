@@ -130,7 +130,7 @@ TEST(Compress, TheModelSaysHowItWasShownPictures) {
   pruning.given = &samples;
   pruning.data = job.data;
   for (const Graph& made : {compress(graph, job).graph, prune(graph, pruning).graph}) {
-    EXPECT_EQ(made.metadata.at("pare.mean"), "[0.5]");
+    EXPECT_EQ(made.metadata.at("pare.mean"), "[0.5,0.5,0.5]");
     EXPECT_EQ(made.metadata.at("pare.std"), "[0.25]");
     EXPECT_EQ(made.metadata.at("pare.preprocess"), "stretch");
   }

@@ -165,8 +165,14 @@ at::Tensor PictureInput::normalized(const at::Tensor& bytes) const {
 }
 
 void DataChoice::keep_asked(Graph& model) const {
-  if (!mean.empty()) model.metadata["pare.mean"] = nlohmann::json(mean).dump();
-  if (!std.empty()) model.metadata["pare.std"] = nlohmann::json(std).dump();
+  const auto* dims = image_dims(model);
+  const auto keep = [&](const char* key, std::vector<double> values) {
+    if (values.size() == 1 && dims != nullptr && (*dims)[1].fixed())  // one for all channels
+      values.resize(static_cast<size_t>((*dims)[1].size), values[0]);
+    if (!values.empty()) model.metadata[key] = nlohmann::json(values).dump();
+  };
+  keep("pare.mean", mean);
+  keep("pare.std", std);
   if (!preprocess.empty()) model.metadata["pare.preprocess"] = preprocess;
 }
 
