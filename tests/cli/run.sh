@@ -744,13 +744,15 @@ refuses() {  # OPTION ARGUMENTS…
   exits "ignored: $*" 2 "$@"
   check "ignored: $*: $option is named" "$(cat stderr)" grep -q -e "^pare: $option: applies only" stderr
 }
-refuses --ridge prune scores5.onnx --channels 0.5 --ridge 1 -o x.onnx
+refuses --ridge prune scores5.onnx --channels 0.5 --criterion l1 --compensate most-sim --ridge 1 -o x.onnx
 refuses --terms prune scores5.onnx --channels 0.5 --terms 2 -o x.onnx
 refuses --nmf-iterations prune scores5.onnx --channels 0.5 --nmf-iterations 2 -o x.onnx
-refuses --images prune scores5.onnx --channels 0.5 --images pink -o x.onnx
+refuses --images prune scores5.onnx --channels 0.5 --criterion l1 --compensate most-sim --images pink -o x.onnx
 refuses --distill-steps prune scores5.onnx --channels 0.5 --compensate synthetic --images pink --distill-steps 3 -o x.onnx
 refuses --floor prune scores5.onnx --channels 0.5 --floor 0.5 -o x.onnx
-refuses --samples prune scores5.onnx --channels 0.5 --samples 9 -o x.onnx
+refuses --samples prune scores5.onnx --channels 0.5 --criterion l1 --compensate most-sim --samples 9 -o x.onnx
+exits "learning, where auto learns nothing" 2 prune scores5.onnx --channels 0.5 --criterion l1 --samples 9 -o x.onnx
+check "learning, where auto learns nothing: named" "$(cat stderr)" grep -q -e '--samples: would have no effect' stderr
 refuses --lr prune scores5.onnx --channels 0.5 --lr 0.1 -o x.onnx
 refuses --arch inspect scores5.onnx --arch lenet-5
 refuses --width inspect scores5.onnx --width 2
