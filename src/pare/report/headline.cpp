@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "pare/report/models.h"
 
@@ -21,10 +20,10 @@ std::string speed_text(const ModelTiming& first, const ModelTiming& model) {
 
 // By the newest bench that has both.
 std::string speed_text(const ModelSummary& first, const ModelSummary& model) {
-  for (const auto& timing : std::views::reverse(model.timings)) {
-    const auto other = std::ranges::find(first.timings, timing.bench, &ModelTiming::bench);
+  for (auto timing = model.timings.rbegin(); timing != model.timings.rend(); ++timing) {
+    const auto other = std::ranges::find(first.timings, timing->bench, &ModelTiming::bench);
     if (other == first.timings.end()) continue;
-    if (std::string text = speed_text(*other, timing); !text.empty()) return text;
+    if (std::string text = speed_text(*other, *timing); !text.empty()) return text;
   }
   return "";
 }
