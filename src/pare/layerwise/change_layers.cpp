@@ -1,7 +1,6 @@
 #include "pare/layerwise/change_layers.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 
