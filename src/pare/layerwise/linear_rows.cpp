@@ -1,20 +1,16 @@
 #include "pare/layerwise/linear_rows.h"
 
 #include <ATen/ATen.h>
-#include <ATen/TensorIndexing.h>
 
 #include <algorithm>
 #include <random>
 
 #include "pare/error.h"
-#include "pare/ops/window.h"
+#include "pare/layerwise/window_rows.h"
 
 namespace pare {
 
 namespace {
-
-using at::indexing::Slice;
-using at::indexing::TensorIndex;
 
 bool is_spatial(const LinearLayer& layer) { return layer.value_axis == 1; }
 
@@ -64,44 +60,6 @@ std::vector<WindowAxis> transposed_window(const Node& node, const at::Tensor& wi
     window.push_back(w);
   }
   return window;
-}
-
-// A view [images, channels, places…, kernel…] of the padded input.
-at::Tensor patches_of(const at::Tensor& x, const std::vector<WindowAxis>& window) {
-  at::Tensor view = padded(x, window);
-  for (size_t i = 0; i < window.size(); ++i) {
-    const WindowAxis& w = window[i];
-    view = view.unfold(static_cast<int64_t>(i) + 2, w.reach(), w.stride);
-    view = view.slice(-1, 0, c10::nullopt, w.dilation);
-    view = view.narrow(static_cast<int64_t>(i) + 2, 0, w.output);
-  }
-  return view;
-}
-
-// Index tensors of the images and of each axis of their places.
-std::vector<at::Tensor> coordinates(const at::Tensor& places, const Shape& extents) {
-  std::vector<at::Tensor> axes(extents.size());
-  at::Tensor rest = places;
-  for (size_t i = extents.size(); i-- > 0;) {
-    axes[i] = rest.remainder(extents[i]);
-    rest = at::div(rest, extents[i], "floor");
-  }
-  axes.insert(axes.begin(), at::arange(places.size(0)).unsqueeze(1));
-  return axes;
-}
-
-// Entries of `view` [images, channels, extents…, rest…] at the places: [images, places, channels, rest…].
-at::Tensor at_places(const at::Tensor& view, const Shape& extents, const at::Tensor& places) {
-  const auto axes = coordinates(places, extents);
-  std::vector<TensorIndex> index = {axes[0], Slice()};
-  for (size_t i = 1; i < axes.size(); ++i) index.emplace_back(axes[i]);
-  return view.index(index);
-}
-
-// [rows, groups·n] as [groups, rows, n].
-at::Tensor by_group(const at::Tensor& rows, int64_t groups) {
-  if (groups == 1) return rows.unsqueeze(0);
-  return rows.reshape({rows.size(0), groups, -1}).transpose(0, 1);
 }
 
 // A matrix product's value with one row for each place: [images, places, channels].
@@ -182,14 +140,14 @@ at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Te
   at::Tensor view = x;
   if (layer.transposed) view = with_zeros_between(x, node.integers("strides", Shape(kernel.size(), 1)));
   const auto window = layer.transposed ? transposed_window(node, view, kernel) : window_of(node, view.sizes(), kernel);
-  const at::Tensor rows = at_places(patches_of(view, window), column(window, &WindowAxis::output), places);
-  return by_group(rows.reshape({rows.size(0) * rows.size(1), -1}), layer.groups);
+  return window_rows(padded(view, window), window, places, layer.groups);
 }
 
 at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places) {
   if (!is_spatial(layer)) return rows_at_places(y, places).flatten(0, 1).unsqueeze(0);
-  const Shape extents(y.sizes().begin() + 2, y.sizes().end());
-  return by_group(at_places(y, extents, places).flatten(0, 1), layer.groups);
+  std::vector<WindowAxis> point;
+  for (const int64_t extent : y.sizes().slice(2)) point.push_back({.input = extent, .output = extent});
+  return window_rows(y, point, places, layer.groups);
 }
 
 }  // namespace pare

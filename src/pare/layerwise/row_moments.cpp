@@ -9,35 +9,73 @@ namespace pare {
 
 namespace {
 
-constexpr int64_t kBlockRows = 4096;  // multiplied in single precision at once; their sums are double
+constexpr int64_t kBlockRows = 4096;   // multiplied in single precision at once; their sums are double
+constexpr int64_t kBlockColumns = 128;  // of a symmetric product, of which one half is computed
 
-at::Tensor product(const at::Tensor& x, const at::Tensor& y) {
-  at::Tensor sum = at::zeros({x.size(1), y.size(1)}, at::kDouble);
-  for (int64_t begin = 0; begin < x.size(0); begin += kBlockRows) {
-    const int64_t rows = std::min(kBlockRows, x.size(0) - begin);
-    sum += at::mm(x.narrow(0, begin, rows).t(), y.narrow(0, begin, rows));
-  }
-  return sum;
+// sum += xᵀy
+void add_product(at::Tensor sum, const at::Tensor& x, const at::Tensor& y) {
+  if (x.scalar_type() == at::kDouble) sum.addmm_(x.t(), y);
+  else sum += at::mm(x.t(), y);
 }
 
-// Rows of single or double precision, about their mean.
-std::pair<at::Tensor, at::Tensor> centred(const at::Tensor& rows) {
+// sum += xᵀx, of which only what lies right of the blocks' diagonal is touched.
+void add_upper(const at::Tensor& sum, const at::Tensor& x) {
+  for (int64_t begin = 0; begin < x.size(1); begin += kBlockColumns) {
+    const int64_t columns = std::min(kBlockColumns, x.size(1) - begin);
+    add_product(sum.narrow(0, begin, columns).slice(1, begin), x.narrow(1, begin, columns), x.slice(1, begin));
+  }
+}
+
+void mirror_upper(const at::Tensor& sum) {
+  for (int64_t end = kBlockColumns; end < sum.size(0); end += kBlockColumns) {
+    const auto block = [&](const at::Tensor& of) { return of.narrow(1, end - kBlockColumns, kBlockColumns).slice(0, end); };
+    block(sum).copy_(sum.narrow(0, end - kBlockColumns, kBlockColumns).slice(1, end).t());
+  }
+}
+
+// Rows of single or double precision, about what is nearly their mean.
+struct Centred {
+  at::Tensor rows;
+  at::Tensor mean;  // double
+  at::Tensor rest;  // double: the mean of the rows as they are here
+};
+
+Centred centred(const at::Tensor& rows) {
   const at::Tensor own = rows.scalar_type() == at::kDouble ? rows : rows.to(at::kFloat);
-  const at::Tensor mean = own.sum(0, false, at::kDouble) / static_cast<double>(std::max<int64_t>(own.size(0), 1));
-  return {own - mean.to(own.scalar_type()), mean};
+  const auto count = static_cast<double>(std::max<int64_t>(own.size(0), 1));
+  const at::Tensor centre = own.sum(0) / count;
+  Centred about{.rows = own - centre};
+  about.rest = about.rows.sum(0).to(at::kDouble) / count;
+  about.mean = centre.to(at::kDouble) + about.rest;
+  return about;
+}
+
+// Sums of products about the mean, added to sums in their own memory.
+void add_products(const at::Tensor& xx, const at::Tensor& xy, const Centred& x, const Centred& y) {
+  const int64_t count = x.rows.size(0);
+  for (int64_t begin = 0; begin < count; begin += kBlockRows) {
+    const auto block = [&](const Centred& of) { return of.rows.narrow(0, begin, std::min(kBlockRows, count - begin)); };
+    add_upper(xx, block(x));
+    if (xy.defined()) add_product(xy, block(x), block(y));
+  }
+  mirror_upper(xx);
+  xx.addr_(x.rest, x.rest, 1, -static_cast<double>(count));
+  if (xy.defined()) xy.addr_(x.rest, y.rest, 1, -static_cast<double>(count));
 }
 
 }  // namespace
 
 RowMoments row_moments(const at::Tensor& x, const at::Tensor& y) {
-  RowMoments moments{.count = x.size(0)};
-  at::Tensor dx;
-  std::tie(dx, moments.mean_x) = centred(x);
-  moments.xx = product(dx, dx);
-  if (!y.defined()) return moments;
-  at::Tensor dy;
-  std::tie(dy, moments.mean_y) = centred(y);
-  moments.xy = product(dx, dy);
+  RowMoments moments{.count = x.size(0), .xx = at::zeros({x.size(1), x.size(1)}, at::kDouble)};
+  const Centred dx = centred(x);
+  moments.mean_x = dx.mean;
+  Centred dy;
+  if (y.defined()) {
+    dy = centred(y);
+    moments.mean_y = dy.mean;
+    moments.xy = at::zeros({x.size(1), y.size(1)}, at::kDouble);
+  }
+  add_products(moments.xx, moments.xy, dx, dy);
   return moments;
 }
 
@@ -77,16 +115,13 @@ void add_moments(RowMoments& sum, const RowMoments& more) {
   sum.xy.add_(more.xy).addr_(dx, between(sum.mean_y, more.mean_y, had, n));
 }
 
-// In double, so that the product needs no memory besides the sum's.
 void add_rows(RowMoments& sum, const at::Tensor& x, const at::Tensor& y) {
   const auto had = static_cast<double>(sum.count), n = static_cast<double>(x.size(0));
-  const auto with_distance = [&](const at::Tensor& rows, at::Tensor& mean) {
-    const auto [centred_rows, own] = centred(rows);
-    return at::cat({centred_rows.to(at::kDouble), between(mean, own, had, n).unsqueeze(0)});
-  };
-  const at::Tensor dx = with_distance(x, sum.mean_x);
-  sum.xx.addmm_(dx.t(), dx);
-  if (y.defined()) sum.xy.addmm_(dx.t(), with_distance(y, sum.mean_y));
+  const Centred dx = centred(x), dy = y.defined() ? centred(y) : Centred{};
+  add_products(sum.xx, sum.xy, dx, dy);
+  const at::Tensor between_x = between(sum.mean_x, dx.mean, had, n);
+  sum.xx.addr_(between_x, between_x);
+  if (y.defined()) sum.xy.addr_(between_x, between(sum.mean_y, dy.mean, had, n));
 }
 
 // To be added to.
