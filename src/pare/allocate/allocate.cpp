@@ -30,20 +30,17 @@ std::vector<Choice> undominated(std::vector<Choice> all) {
 }
 
 // Of many choices one for each of kMostChoices equal ranges of cost: the one that loses least.
-std::vector<Choice> thinned(std::vector<Choice> choices) {
+std::vector<Choice> thinned(const std::vector<Choice>& choices) {
   if (choices.size() <= kMostChoices) return choices;
-  const double low = choices.front().cost, high = choices.back().cost;
-  std::vector<Choice> fewer;
-  int64_t last = -1;
+  const auto [low, high] = std::ranges::minmax(choices, {}, &Choice::cost);
+  const double scale = static_cast<double>(kMostChoices) / std::max(high.cost - low.cost, 1e-300);
+  std::vector<Choice> best(kMostChoices + 1, Choice{.loss = std::numeric_limits<double>::infinity()});
   for (const Choice& choice : choices) {
-    const auto range = static_cast<int64_t>((choice.cost - low) / (high - low) * kMostChoices);
-    if (range == last)
-      fewer.back() = choice;
-    else
-      fewer.push_back(choice);
-    last = range;
+    Choice& own = best[static_cast<size_t>((choice.cost - low.cost) * scale)];
+    if (choice.loss < own.loss) own = choice;
   }
-  return fewer;
+  std::erase_if(best, [](const Choice& choice) { return choice.loss == std::numeric_limits<double>::infinity(); });
+  return best;
 }
 
 double cheapest(const std::vector<AllocationOption>& options) {
@@ -52,29 +49,52 @@ double cheapest(const std::vector<AllocationOption>& options) {
 
 }  // namespace
 
+namespace {
+
+// What the parts lose at least, for every budget up to the largest.
+class Frontier {
+ public:
+  Frontier(const std::vector<std::vector<AllocationOption>>& parts, double largest) {
+    double rest = 0;  // what the parts still to come cost at least
+    for (const auto& options : parts) rest += cheapest(options);
+    for (const auto& options : parts) {
+      rest -= cheapest(options);
+      std::vector<Choice> next;
+      const auto& before = lists_.back();
+      for (size_t b = 0; b < before.size(); ++b)
+        for (size_t o = 0; o < options.size(); ++o)
+          if (const double cost = before[b].cost + options[o].cost; cost + rest <= upper(largest))
+            next.push_back({cost, before[b].loss + options[o].loss, b, o});
+      lists_.push_back(undominated(thinned(next)));
+    }
+  }
+
+  std::optional<std::vector<size_t>> within(double budget) const {
+    const auto& last = lists_.back();
+    // Dearer ones lose less.
+    const auto end = std::ranges::upper_bound(last, upper(budget), {}, &Choice::cost);
+    if (end == last.begin()) return {};
+    std::vector<size_t> chosen(lists_.size() - 1);
+    auto at = static_cast<size_t>(end - last.begin()) - 1;
+    for (size_t p = chosen.size(); p-- > 0;) {
+      const Choice& choice = lists_[p + 1][at];
+      chosen[p] = choice.option;
+      at = choice.before;
+    }
+    return chosen;
+  }
+
+ private:
+  // Sums in another order must not be over the budget.
+  static double upper(double budget) { return budget * (1 + 1e-12) + 1e-300; }
+
+  std::vector<std::vector<Choice>> lists_ = {{Choice{}}};  // after each part
+};
+
+}  // namespace
+
 std::optional<std::vector<size_t>> allocate(const std::vector<std::vector<AllocationOption>>& parts, double budget) {
-  double rest = 0;  // what the parts still to come cost at least
-  for (const auto& options : parts) rest += cheapest(options);
-  std::vector<std::vector<Choice>> lists = {{Choice{}}};
-  for (const auto& options : parts) {
-    rest -= cheapest(options);
-    std::vector<Choice> next;
-    const auto& before = lists.back();
-    for (size_t b = 0; b < before.size(); ++b)
-      for (size_t o = 0; o < options.size(); ++o)
-        if (const double cost = before[b].cost + options[o].cost; cost + rest <= budget * (1 + 1e-12) + 1e-300)
-          next.push_back({cost, before[b].loss + options[o].loss, b, o});
-    if (next.empty()) return {};
-    lists.push_back(thinned(undominated(std::move(next))));
-  }
-  std::vector<size_t> chosen(parts.size());
-  size_t at = lists.back().size() - 1;  // the last loses least
-  for (size_t p = parts.size(); p-- > 0;) {
-    const Choice& choice = lists[p + 1][at];
-    chosen[p] = choice.option;
-    at = choice.before;
-  }
-  return chosen;
+  return Frontier(parts, budget).within(budget);
 }
 
 namespace {
@@ -128,10 +148,11 @@ class Linearised {
     // What changes together cost is not the sum of what they cost alone: the budget of the linearised problem is moved
     // until the choice costs what it may.
     double low = -2 * here, high = budget_ - here;
+    const Frontier frontier(parts, high);
     std::vector<size_t> best = current;
     for (int i = 0; i < 12; ++i) {
       const double middle = i == 0 ? high : (low + high) / 2;
-      const auto choice = allocate(parts, middle);
+      const auto choice = frontier.within(middle);
       if (choice && cost_(*choice) <= budget_ * (1 + 1e-12)) {
         best = *choice;
         if (i == 0) break;

@@ -127,7 +127,7 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
         const at::AutoGradMode recording(true);
         auto inputs = pieces.inputs(p);
         for (auto& input : inputs)
-          if (input.is_floating_point()) input = input.detach().clone().requires_grad_();
+          if (input.is_floating_point()) input = input.detach().clone(at::MemoryFormat::Contiguous).requires_grad_();
         const RunResult result = program.run(inputs, run);
         std::vector<at::Tensor> outputs;
         for (const auto& tap : run.taps) outputs.push_back(result.tapped.at(tap));

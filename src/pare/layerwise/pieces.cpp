@@ -8,6 +8,13 @@
 
 namespace pare {
 
+std::vector<at::Tensor> Pieces::inputs(size_t i) const {
+  std::vector<at::Tensor> all = samples.inputs(begin(i), end(i));
+  for (at::Tensor& input : all)
+    if (input.dim() == 4 && input.is_floating_point()) input = input.contiguous(at::MemoryFormat::ChannelsLast);
+  return all;
+}
+
 Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece) {
   const int64_t batch = fixed_batch(graph);
   if (batch == 0) return {samples, piece, samples.size};

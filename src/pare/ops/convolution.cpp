@@ -2,6 +2,8 @@
 #include "pare/ops/convolution.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -76,6 +78,15 @@ Tensors fused_conv(const EvalContext& context) {
   if (activation == "Clip") return {at::clamp(y, parameter(0, -INFINITY), parameter(1, INFINITY))};
   if (activation == "HardSigmoid") return {at::clamp(y * parameter(0, 0.2) + parameter(1, 0.5), 0, 1)};
   throw Error(ErrorKind::unsupported, describe(node), "has the activation '{}'", activation);
+}
+
+// ATen takes a plain matrix product for kernels of 1×1 where it has a single thread; oneDNN is twice as fast at them
+// where channels come last.
+bool suits_onednn(const Tensor& x, const Tensor& w, const Tensor& bias) {
+  if (at::GradMode::is_enabled() || !at::globalContext().userEnabledMkldnn() || !at::hasMKLDNN()) return false;
+  const bool dense = x.dim() == 4 && x.numel() > 0 && x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  const auto is_single = [](const Tensor& t) { return t.is_cpu() && t.scalar_type() == at::kFloat; };
+  return dense && is_single(x) && is_single(w) && (!bias.defined() || is_single(bias));
 }
 
 Cost cost_conv(const CostContext& context) {
@@ -333,9 +344,10 @@ at::Tensor convolve(const Node& node, const at::Tensor& input, const at::Tensor&
   const Shape none(window.size(), 0);
   const bool padded = is_symmetric(window);
   const at::Tensor x = padded ? input : at::constant_pad_nd(input, pad_list(window, 1), 0);
-  return at::convolution(x, w, bias, column(window, &WindowAxis::stride),
-                         padded ? column(window, &WindowAxis::begin) : none, column(window, &WindowAxis::dilation),
-                         false, none, groups);
+  const Shape stride = column(window, &WindowAxis::stride), dilation = column(window, &WindowAxis::dilation);
+  const Shape padding = padded ? column(window, &WindowAxis::begin) : none;
+  if (suits_onednn(x, w, bias)) return at::mkldnn_convolution(x, w, bias, padding, stride, dilation, groups);
+  return at::convolution(x, w, bias, stride, padding, dilation, false, none, groups);
 }
 
 Shape convolved_dims(const Node& node, const Shape& x, const Shape& w) {

@@ -13,7 +13,10 @@ namespace pare {
 
 PrunedCost::PrunedCost(const Graph& graph, const ChannelMap& map, Budget budget) {
   std::map<std::pair<size_t, size_t>, std::vector<const Slot*>> slots;
-  for (const auto& slot : map.slots) slots[{slot.node, slot.input}].push_back(&slot);
+  for (const auto& slot : map.slots) {
+    slots[{slot.node, slot.input}].push_back(&slot);
+    for (const int64_t id : slot.ids) channels_ = std::max(channels_, static_cast<size_t>(id + 1));
+  }
   const ModelCost cost = cost_of(graph, map.shapes);
   std::set<std::string> counted;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -38,26 +41,35 @@ PrunedCost::PrunedCost(const Graph& graph, const ChannelMap& map, Budget budget)
   }
 }
 
-double PrunedCost::Term::left(const std::set<ChannelId>& removed) const {
+double PrunedCost::Term::left(const std::vector<char>& gone) const {
   double left = 1;
   for (const Slot* slot : slots) {
-    const auto gone = std::count_if(slot->ids.begin(), slot->ids.end(),
-                                    [&](int64_t id) { return id != kUnlabelled && removed.contains(ChannelId{id}); });
-    left *= 1 - static_cast<double>(gone) / static_cast<double>(slot->ids.size());
+    const auto count = std::ranges::count_if(
+        slot->ids, [&](int64_t id) { return id != kUnlabelled && gone[static_cast<size_t>(id)] != 0; });
+    left *= 1 - static_cast<double>(count) / static_cast<double>(slot->ids.size());
   }
   return left;
 }
 
+std::vector<char> PrunedCost::gone(const std::set<ChannelId>& removed) const {
+  std::vector<char> gone(channels_, 0);
+  for (const ChannelId id : removed)
+    if (static_cast<size_t>(id) < channels_) gone[static_cast<size_t>(id)] = 1;
+  return gone;
+}
+
 double PrunedCost::operator()(const std::set<ChannelId>& removed) const {
+  const std::vector<char> absent = gone(removed);
   double sum = 0;
-  for (const auto& term : terms_) sum += term.size * term.left(removed);
+  for (const auto& term : terms_) sum += term.size * term.left(absent);
   return sum;
 }
 
 std::map<size_t, double> PrunedCost::parts_left(const std::set<ChannelId>& removed) const {
+  const std::vector<char> absent = gone(removed);
   std::map<size_t, double> parts;
   for (const auto& term : terms_)
-    if (!term.slots.empty() && term.size > 0) parts[term.node] = term.left(removed);
+    if (!term.slots.empty() && term.size > 0) parts[term.node] = term.left(absent);
   return parts;
 }
 

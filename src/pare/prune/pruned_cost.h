@@ -28,9 +28,12 @@ class PrunedCost {
     size_t node;
     std::vector<const Slot*> slots;
 
-    double left(const std::set<ChannelId>& removed) const;  // the part that is
+    double left(const std::vector<char>& gone) const;  // the part that is
   };
+  std::vector<char> gone(const std::set<ChannelId>& removed) const;  // is it, by the channel's number?
+
   std::vector<Term> terms_;
+  size_t channels_ = 0;  // numbers in the map
 };
 
 }  // namespace pare
