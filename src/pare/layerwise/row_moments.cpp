@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pare/ops/onednn.h"
+
 namespace pare {
 
 namespace {
@@ -14,8 +16,10 @@ constexpr int64_t kBlockColumns = 128;  // of a symmetric product, of which one 
 
 // sum += xᵀy
 void add_product(at::Tensor sum, const at::Tensor& x, const at::Tensor& y) {
-  if (x.scalar_type() == at::kDouble) sum.addmm_(x.t(), y);
-  else sum += at::mm(x.t(), y);
+  if (x.scalar_type() == at::kDouble)
+    sum.addmm_(x.t(), y);
+  else
+    sum += transposed_product(x, y);
 }
 
 // sum += xᵀx, of which only what lies right of the blocks' diagonal is touched.

@@ -16,4 +16,6 @@ at::Tensor run_packed_linear(const at::Tensor& /*x*/, const PackedLinear& /*laye
   throw Error(ErrorKind::unsupported, "Linear", "this build has no oneDNN");
 }
 
+at::Tensor transposed_product(const at::Tensor& x, const at::Tensor& y) { return at::mm(x.t(), y); }
+
 }  // namespace pare

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <dnnl.hpp>
 
 #include "pare/error.h"
@@ -75,6 +76,19 @@ at::Tensor run_packed_linear(const at::Tensor& input, const PackedLinear& layer)
   stream.wait();
   // Not as oneDNN's own, which makes 0 of what is not a number.
   return layer.relu ? y.relu_() : y;
+}
+
+at::Tensor transposed_product(const at::Tensor& x, const at::Tensor& y) {
+  const at::Tensor a = x.stride(1) == 1 ? x : x.contiguous(), b = y.stride(1) == 1 ? y : y.contiguous();
+  const int64_t rows = a.size(0), outer = a.size(1), inner = b.size(1);
+  at::Tensor product = at::zeros({outer, inner}, at::kFloat);
+  if (product.numel() == 0 || rows == 0) return product;
+  // A row's stride means nothing where there is only one, and may be anything.
+  const auto step = [&](const at::Tensor& t) { return std::max(t.stride(0), t.size(1)); };
+  const auto status = dnnl_sgemm('T', 'N', outer, inner, rows, 1, a.data_ptr<float>(), step(a), b.data_ptr<float>(),
+                                 step(b), 0, product.data_ptr<float>(), inner);
+  if (status != dnnl_success) return at::mm(x.t(), y);
+  return product;
 }
 
 }  // namespace pare

@@ -1,7 +1,9 @@
-// Layers computed by oneDNN directly: weights packed once, the bias applied while the result is in registers. ATen
-// packs anew at every call. Forward only: no gradient.
+// Layers computed by oneDNN directly: weights packed once, the bias applied while the result is in registers, where ATen
+// packs anew at every call; and a matrix product, which has kernels here that its twin in BLAS may not have for this
+// processor. Forward only: no gradient.
 //
-// onednn.cpp is built where oneDNN's headers are, no_onednn.cpp otherwise: then nothing is available.
+// onednn.cpp is built where oneDNN's headers are, no_onednn.cpp otherwise: then no layer is available, and a product is
+// ATen's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,5 +27,8 @@ struct PackedLinear {
 
 // x [rows, in] -> [rows, out]. Any thread; uses as many threads as OpenMP gives the caller.
 at::Tensor run_packed_linear(const at::Tensor& x, const PackedLinear& layer);
+
+// xᵀ y of rows [n, a] and [n, b] of floats, whose entries may lie apart from row to row.
+at::Tensor transposed_product(const at::Tensor& x, const at::Tensor& y);
 
 }  // namespace pare
