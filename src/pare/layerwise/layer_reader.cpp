@@ -47,16 +47,16 @@ LinearLayer LayerReader::layer_in(size_t k, const LinearLayer& layer) const {
   return there;
 }
 
-LayerReader::Rows LayerReader::rows(const LinearLayer& layer, const BothValues& values) const {
+LayerReader::Rows LayerReader::rows(const LinearLayer& layer, const BothValues& values, const Order& order) const {
   const Node& node = original_.nodes[layer.node];
   const at::Tensor y = originals_.mean_of([&](size_t k) {
     const Graph& graph = *originals_.graphs[k];
     return evaluate_node(graph, graph.nodes[layer_in(k, layer).node], values.before[k]).front();
   });
-  const at::Tensor t = y + lost_beside(layer, values, y);
+  const at::Tensor lost = lost_beside(layer, values, y), t = lost.defined() ? y + lost : y;
   const at::Tensor places = some_places(layer, places_of(layer, t), values.first, t.size(0));
   const at::Tensor& x = values.after.at(compressed_.nodes[compressed_node(node)].inputs[0]);
-  return {input_rows(original_, layer, x, places), output_rows(layer, t, places)};
+  return {input_rows(original_, layer, x, places, order.samples), output_rows(layer, t, places, order.samples)};
 }
 
 // As many as its unknowns need: neighbouring places tell much the same.
@@ -68,19 +68,20 @@ at::Tensor LayerReader::some_places(const LinearLayer& layer, int64_t all, int64
 }
 
 // Averages and the layer change places: it is applied to every place of the averaged value.
-LayerReader::Rows LayerReader::rows_before_pool(const LinearLayer& layer, size_t pool, const BothValues& values) const {
+LayerReader::Rows LayerReader::rows_before_pool(const LinearLayer& layer, size_t pool, const BothValues& values,
+                                                const Order& order) const {
   const LinearLayer everywhere{.value_axis = 1};
   const std::string& pooled = original_.nodes[pool].inputs[0];
   const at::Tensor& after = values.after.at(compressed_.nodes[compressed_node(original_.nodes[pool])].inputs[0]);
   const at::Tensor places = some_places(layer, places_of(everywhere, after), values.first, after.size(0));
   const at::Tensor t = originals_.mean_of([&](size_t k) {
-    const at::Tensor x = output_rows(everywhere, values.before[k].at(pooled), places)[0];
+    const at::Tensor x = output_rows(everywhere, values.before[k].at(pooled), places, order.samples)[0];
     const Graph& graph = *originals_.graphs[k];
     const LinearLayer own = layer_in(k, layer);
     const at::Tensor weight = weight_by_group(graph, own)[0].squeeze(-1).to(x.scalar_type());
     return at::mm(x, weight.t()) + layer_bias(graph, own).to(x.scalar_type());
   });
-  return {output_rows(everywhere, after, places), t.unsqueeze(0)};
+  return {output_rows(everywhere, after, places, order.samples), t.unsqueeze(0)};
 }
 
 std::optional<LayerReader::Addition> LayerReader::addition_after(const LinearLayer& layer) const {
@@ -99,9 +100,9 @@ std::optional<LayerReader::Addition> LayerReader::addition_after(const LinearLay
   return addition;
 }
 
-// What the shortcut added to the layer's output y lost, as the layer would have to give it.
+// What the shortcut added to the layer's output y lost, as the layer would have to give it; undefined where nothing.
 at::Tensor LayerReader::lost_beside(const LinearLayer& layer, const BothValues& values, const at::Tensor& y) const {
-  const at::Tensor nothing = at::zeros({1}, y.options());
+  const at::Tensor nothing;
   const auto addition = addition_after(layer);
   if (!addition) return nothing;
   at::Tensor scale;
@@ -174,21 +175,17 @@ bool LayerReader::read_together(const std::vector<LinearLayer>& layers) const {
 std::vector<GroupMoments> LayerReader::moments(const std::vector<LinearLayer>& layers, SideBySide& both,
                                                ProcessGroup& ranks) const {
   std::vector<GroupMoments> all;
-  std::vector<std::optional<size_t>> pools;
   for (const auto& layer : layers) {
     const Shape weight = weight_dims(original_, layer);
     const RowMoments none = no_rows(weight[2] * weight[3], weight[1]);
     all.emplace_back(static_cast<size_t>(weight[0]), SplitMoments{none, none});
-    pools.push_back(averaging_node(layer));
   }
   using Parts = std::vector<std::vector<SplitRows>>;
   both.run_to<Parts>(
       first_node(layers),
       [&](const BothValues& values) {
         Parts parts;
-        for (size_t l = 0; l < layers.size(); ++l)
-          parts.push_back(
-              split(pools[l] ? rows_before_pool(layers[l], *pools[l], values) : rows(layers[l], values), values));
+        for (const auto& layer : layers) parts.push_back(split(layer, values));
         return parts;
       },
       [&](Parts parts) {
@@ -204,20 +201,32 @@ std::vector<GroupMoments> LayerReader::moments(const std::vector<LinearLayer>& l
 }
 
 // Every so many pairs of samples, a sample and its mirror image perhaps, are checked on.
-std::vector<LayerReader::SplitRows> LayerReader::split(const Rows& rows, const BothValues& values) const {
-  const int64_t every = rows.x.size(2) <= options_.most_checked ? options_.checked : 0;
-  std::vector<int64_t> fitted, checked;
+LayerReader::Order LayerReader::order(const LinearLayer& layer, const BothValues& values) const {
+  const Shape weight = weight_dims(original_, layer);
+  const int64_t every = weight[2] * weight[3] <= options_.most_checked ? options_.checked : 0;
+  Order order;
+  std::vector<int64_t> checked;
   for (int64_t i = 0; i < values.count; ++i) {
     const int64_t pair = (values.first + i) / 2;
-    (every > 0 && pair % every == every - 1 ? checked : fitted).push_back(i);
+    (every > 0 && pair % every == every - 1 ? checked : order.samples).push_back(i);
   }
-  const auto some = [&](const at::Tensor& all, const std::vector<int64_t>& which) {
-    return all.reshape({values.all, -1, all.size(-1)}).index_select(0, at::tensor(which, at::kLong)).flatten(0, 1);
+  order.fitted = static_cast<int64_t>(order.samples.size());
+  order.samples.insert(order.samples.end(), checked.begin(), checked.end());
+  return order;
+}
+
+std::vector<LayerReader::SplitRows> LayerReader::split(const LinearLayer& layer, const BothValues& values) const {
+  const Order order = this->order(layer, values);
+  const auto pool = averaging_node(layer);
+  const Rows all = pool ? rows_before_pool(layer, *pool, values, order) : rows(layer, values, order);
+  const int64_t places = all.x.size(1) / static_cast<int64_t>(order.samples.size());
+  const auto part = [&](int64_t g, int64_t begin, int64_t end) {
+    const auto own = [&](const at::Tensor& rows) { return rows[g].slice(0, begin * places, end * places); };
+    return row_part(own(all.x), own(all.t));
   };
   std::vector<SplitRows> parts;
-  for (int64_t g = 0; g < rows.x.size(0); ++g)
-    parts.push_back({row_part(some(rows.x[g], fitted), some(rows.t[g], fitted)),
-                     row_part(some(rows.x[g], checked), some(rows.t[g], checked))});
+  for (int64_t g = 0; g < all.x.size(0); ++g)
+    parts.push_back({part(g, 0, order.fitted), part(g, order.fitted, values.count)});
   return parts;
 }
 

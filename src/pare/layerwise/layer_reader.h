@@ -62,8 +62,14 @@ class LayerReader {
   struct Rows {
     at::Tensor x, t;  // [groups, n, unknowns], [groups, n, outputs]
   };
-  Rows rows(const LinearLayer& layer, const BothValues& values) const;
-  Rows rows_before_pool(const LinearLayer& layer, size_t pool, const BothValues& values) const;
+  // Of the samples that count, those that are fitted first.
+  struct Order {
+    std::vector<int64_t> samples;
+    int64_t fitted = 0;  // the others are checked on
+  };
+  Order order(const LinearLayer& layer, const BothValues& values) const;
+  Rows rows(const LinearLayer& layer, const BothValues& values, const Order& order) const;
+  Rows rows_before_pool(const LinearLayer& layer, size_t pool, const BothValues& values, const Order& order) const;
   at::Tensor some_places(const LinearLayer& layer, int64_t all, int64_t first, int64_t images) const;
   // An addition that alone reads what the layer gives, perhaps after a batch norm.
   struct Addition {
@@ -78,7 +84,7 @@ class LayerReader {
   struct SplitRows {
     RowPart fitted, checked;
   };
-  std::vector<SplitRows> split(const Rows& rows, const BothValues& values) const;  // by group
+  std::vector<SplitRows> split(const LinearLayer& layer, const BothValues& values) const;  // by group
   size_t compressed_node(const Node& original) const { return nodes_.at(original.outputs[0]); }
   // The same layer in another of the originals.
   LinearLayer layer_in(size_t original, const LinearLayer& layer) const;

@@ -62,11 +62,12 @@ std::vector<WindowAxis> transposed_window(const Node& node, const at::Tensor& wi
   return window;
 }
 
-// A matrix product's value with one row for each place: [images, places, channels].
-at::Tensor rows_at_places(const at::Tensor& value, const at::Tensor& places) {
-  const at::Tensor rows = value.reshape({value.dim() > 1 ? value.size(0) : 1, -1, value.size(-1)});
-  if (places.size(1) == rows.size(1)) return rows;
-  return rows.index({at::arange(places.size(0)).unsqueeze(1), places});
+// A matrix product's value with one row for each place: [1, images·places, channels].
+at::Tensor rows_at_places(const at::Tensor& value, const at::Tensor& places, const std::vector<int64_t>& order) {
+  at::Tensor rows = value.reshape({places.size(0), -1, value.size(-1)});
+  if (places.size(1) != rows.size(1)) rows = rows.index({at::arange(places.size(0)).unsqueeze(1), places});
+  if (!order.empty()) rows = rows.index_select(0, at::tensor(order, at::kLong));
+  return rows.flatten(0, 1).unsqueeze(0);
 }
 
 }  // namespace
@@ -133,21 +134,23 @@ int64_t places_of(const LinearLayer& layer, const at::Tensor& y) {
   return places;
 }
 
-at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const at::Tensor& places) {
-  if (!is_spatial(layer)) return rows_at_places(x, places).flatten(0, 1).unsqueeze(0);
+at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const at::Tensor& places,
+                      const std::vector<int64_t>& order) {
+  if (!is_spatial(layer)) return rows_at_places(x, places, order);
   const Node& node = graph.nodes[layer.node];
   const Shape kernel = kernel_of(graph.tensor(node.inputs[1]));
   at::Tensor view = x;
   if (layer.transposed) view = with_zeros_between(x, node.integers("strides", Shape(kernel.size(), 1)));
   const auto window = layer.transposed ? transposed_window(node, view, kernel) : window_of(node, view.sizes(), kernel);
-  return window_rows(padded(view, window), window, places, layer.groups);
+  return window_rows(padded(view, window), window, places, layer.groups, order);
 }
 
-at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places) {
-  if (!is_spatial(layer)) return rows_at_places(y, places).flatten(0, 1).unsqueeze(0);
+at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places,
+                       const std::vector<int64_t>& order) {
+  if (!is_spatial(layer)) return rows_at_places(y, places, order);
   std::vector<WindowAxis> point;
   for (const int64_t extent : y.sizes().slice(2)) point.push_back({.input = extent, .output = extent});
-  return window_rows(y, point, places, layer.groups);
+  return window_rows(y, point, places, layer.groups, order);
 }
 
 }  // namespace pare

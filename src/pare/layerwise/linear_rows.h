@@ -34,7 +34,10 @@ at::Tensor sampled_places(int64_t all, int64_t most, int64_t first_image, int64_
 int64_t places_of(const LinearLayer& layer, const at::Tensor& y);
 
 // [groups, images·places, channels·kernel] of the layer's input x, and [groups, images·places, outputs] of its output.
-at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const at::Tensor& places);
-at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places);
+// Images in the given order, or in their own.
+at::Tensor input_rows(const Graph& graph, const LinearLayer& layer, const at::Tensor& x, const at::Tensor& places,
+                      const std::vector<int64_t>& order = {});
+at::Tensor output_rows(const LinearLayer& layer, const at::Tensor& y, const at::Tensor& places,
+                       const std::vector<int64_t>& order = {});
 
 }  // namespace pare

@@ -11,8 +11,28 @@ namespace pare {
 
 namespace {
 
-constexpr int64_t kBlockRows = 4096;   // multiplied in single precision at once; their sums are double
+constexpr int64_t kBlockRows = 1024;    // centred and multiplied while they are near, in single precision
 constexpr int64_t kBlockColumns = 128;  // of a symmetric product, of which one half is computed
+
+// Single or double precision, and their mean.
+struct Rows {
+  at::Tensor all;
+  at::Tensor centre;  // nearly the mean
+  at::Tensor rest;    // double: what is missing to it
+  at::Tensor mean;    // double
+
+  int64_t count() const { return all.size(0); }
+  at::Tensor block(int64_t begin) const {
+    return all.narrow(0, begin, std::min(kBlockRows, all.size(0) - begin)) - centre;
+  }
+};
+
+Rows rows_of(const at::Tensor& given) {
+  Rows rows{.all = given.scalar_type() == at::kDouble ? given : given.to(at::kFloat)};
+  rows.centre = rows.all.sum(0) / static_cast<double>(std::max<int64_t>(rows.count(), 1));
+  rows.rest = at::zeros({given.size(1)}, at::kDouble);
+  return rows;
+}
 
 // sum += xᵀy
 void add_product(at::Tensor sum, const at::Tensor& x, const at::Tensor& y) {
@@ -32,54 +52,50 @@ void add_upper(const at::Tensor& sum, const at::Tensor& x) {
 
 void mirror_upper(const at::Tensor& sum) {
   for (int64_t end = kBlockColumns; end < sum.size(0); end += kBlockColumns) {
-    const auto block = [&](const at::Tensor& of) { return of.narrow(1, end - kBlockColumns, kBlockColumns).slice(0, end); };
+    const auto block = [&](const at::Tensor& of) {
+      return of.narrow(1, end - kBlockColumns, kBlockColumns).slice(0, end);
+    };
     block(sum).copy_(sum.narrow(0, end - kBlockColumns, kBlockColumns).slice(1, end).t());
   }
 }
 
-// Rows of single or double precision, about what is nearly their mean.
-struct Centred {
-  at::Tensor rows;
-  at::Tensor mean;  // double
-  at::Tensor rest;  // double: the mean of the rows as they are here
-};
-
-Centred centred(const at::Tensor& rows) {
-  const at::Tensor own = rows.scalar_type() == at::kDouble ? rows : rows.to(at::kFloat);
-  const auto count = static_cast<double>(std::max<int64_t>(own.size(0), 1));
-  const at::Tensor centre = own.sum(0) / count;
-  Centred about{.rows = own - centre};
-  about.rest = about.rows.sum(0).to(at::kDouble) / count;
-  about.mean = centre.to(at::kDouble) + about.rest;
-  return about;
+void settle_mean(Rows& rows) {
+  rows.rest /= static_cast<double>(std::max<int64_t>(rows.count(), 1));
+  rows.mean = rows.centre.to(at::kDouble) + rows.rest;
 }
 
-// Sums of products about the mean, added to sums in their own memory.
-void add_products(const at::Tensor& xx, const at::Tensor& xy, const Centred& x, const Centred& y) {
-  const int64_t count = x.rows.size(0);
-  for (int64_t begin = 0; begin < count; begin += kBlockRows) {
-    const auto block = [&](const Centred& of) { return of.rows.narrow(0, begin, std::min(kBlockRows, count - begin)); };
-    add_upper(xx, block(x));
-    if (xy.defined()) add_product(xy, block(x), block(y));
+// Sums of products about the mean, added to sums in their own memory. The rows get their means.
+void add_products(const at::Tensor& xx, const at::Tensor& xy, Rows& x, Rows& y) {
+  const auto count = static_cast<double>(x.count());
+  for (int64_t begin = 0; begin < x.count(); begin += kBlockRows) {
+    const at::Tensor dx = x.block(begin);
+    x.rest += dx.sum(0);
+    add_upper(xx, dx);
+    if (!xy.defined()) continue;
+    const at::Tensor dy = y.block(begin);
+    y.rest += dy.sum(0);
+    add_product(xy, dx, dy);
   }
   mirror_upper(xx);
-  xx.addr_(x.rest, x.rest, 1, -static_cast<double>(count));
-  if (xy.defined()) xy.addr_(x.rest, y.rest, 1, -static_cast<double>(count));
+  settle_mean(x);
+  xx.addr_(x.rest, x.rest, 1, -count);
+  if (!xy.defined()) return;
+  settle_mean(y);
+  xy.addr_(x.rest, y.rest, 1, -count);
 }
 
 }  // namespace
 
 RowMoments row_moments(const at::Tensor& x, const at::Tensor& y) {
   RowMoments moments{.count = x.size(0), .xx = at::zeros({x.size(1), x.size(1)}, at::kDouble)};
-  const Centred dx = centred(x);
-  moments.mean_x = dx.mean;
-  Centred dy;
+  Rows of_x = rows_of(x), of_y;
   if (y.defined()) {
-    dy = centred(y);
-    moments.mean_y = dy.mean;
+    of_y = rows_of(y);
     moments.xy = at::zeros({x.size(1), y.size(1)}, at::kDouble);
   }
-  add_products(moments.xx, moments.xy, dx, dy);
+  add_products(moments.xx, moments.xy, of_x, of_y);
+  moments.mean_x = of_x.mean;
+  moments.mean_y = of_y.mean;
   return moments;
 }
 
@@ -121,11 +137,11 @@ void add_moments(RowMoments& sum, const RowMoments& more) {
 
 void add_rows(RowMoments& sum, const at::Tensor& x, const at::Tensor& y) {
   const auto had = static_cast<double>(sum.count), n = static_cast<double>(x.size(0));
-  const Centred dx = centred(x), dy = y.defined() ? centred(y) : Centred{};
-  add_products(sum.xx, sum.xy, dx, dy);
-  const at::Tensor between_x = between(sum.mean_x, dx.mean, had, n);
-  sum.xx.addr_(between_x, between_x);
-  if (y.defined()) sum.xy.addr_(between_x, between(sum.mean_y, dy.mean, had, n));
+  Rows of_x = rows_of(x), of_y = y.defined() ? rows_of(y) : Rows{};
+  add_products(sum.xx, sum.xy, of_x, of_y);
+  const at::Tensor dx = between(sum.mean_x, of_x.mean, had, n);
+  sum.xx.addr_(dx, dx);
+  if (y.defined()) sum.xy.addr_(dx, between(sum.mean_y, of_y.mean, had, n));
 }
 
 // To be added to.

@@ -42,10 +42,11 @@ Offsets offsets_of(const at::Tensor& x, const std::vector<WindowAxis>& window) {
 }  // namespace
 
 at::Tensor window_rows(const at::Tensor& padded, const std::vector<WindowAxis>& window, const at::Tensor& places,
-                       int64_t groups) {
+                       int64_t groups, const std::vector<int64_t>& order) {
   const Offsets offsets = offsets_of(padded, window);
   const auto kernel = static_cast<int64_t>(offsets.kernel.size());
-  const int64_t images = padded.size(0), channels = padded.size(1), looked = places.size(1);
+  const int64_t images = order.empty() ? padded.size(0) : static_cast<int64_t>(order.size());
+  const int64_t channels = padded.size(1), looked = places.size(1);
   const int64_t own = groups == 0 ? 0 : channels / groups, width = own * kernel;
   at::Tensor rows = at::empty({groups, images * looked, width}, padded.options());
   const at::Tensor chosen = places.contiguous();
@@ -54,17 +55,19 @@ at::Tensor window_rows(const at::Tensor& padded, const std::vector<WindowAxis>& 
     const auto* from = padded.data_ptr<scalar_t>();
     auto* to = rows.data_ptr<scalar_t>();
     at::parallel_for(0, images, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t image = begin; image < end; ++image)
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t image = order.empty() ? i : order[static_cast<size_t>(i)];
         for (int64_t first = 0; first < channels; first += kBlock)
           for (int64_t p = 0; p < looked; ++p) {
-            const int64_t row = image * looked + p;
-            const scalar_t* window_start = from + image * padded.stride(0) + offsets.places[place[row]];
+            const int64_t row = i * looked + p;
+            const scalar_t* start = from + image * padded.stride(0) + offsets.places[place[image * looked + p]];
             for (int64_t c = first; c < std::min(first + kBlock, channels); ++c) {
-              const scalar_t* patch = window_start + c * padded.stride(1);
+              const scalar_t* patch = start + c * padded.stride(1);
               scalar_t* entry = to + (c / own * images * looked + row) * width + c % own * kernel;
               for (int64_t k = 0; k < kernel; ++k) entry[k] = patch[offsets.kernel[k]];
             }
           }
+      }
     });
   });
   return rows;

@@ -14,8 +14,9 @@
 namespace pare {
 
 // [groups, images·places, channels of a group·kernel] of an input [images, channels, extents…] that is padded already.
-// `places` [images, places] are numbers counted through the places of the window.
+// `places` [images, places] are numbers counted through the places of the window. Images come in the given order, which
+// may leave some out; in their own where there is none.
 at::Tensor window_rows(const at::Tensor& padded, const std::vector<WindowAxis>& window, const at::Tensor& places,
-                       int64_t groups);
+                       int64_t groups, const std::vector<int64_t>& order = {});
 
 }  // namespace pare
