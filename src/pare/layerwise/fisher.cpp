@@ -120,7 +120,7 @@ std::map<size_t, at::Tensor> output_fisher(const Graph& graph, const std::vector
   using Part = std::vector<GradientPart>;
   std::vector<GradientSum> sums(layers.size());
   int64_t done = 0;
-  const Pieces pieces = pieces_of(graph, samples, options.piece);
+  const Pieces pieces = pieces_of(graph, samples, options.piece > 0 ? options.piece : piece_for(samples, 4));
   in_order<Part>(
       pieces.count(),
       [&](size_t p) {

@@ -18,7 +18,7 @@
 namespace pare {
 
 struct FisherOptions {
-  int64_t piece = 4;
+  int64_t piece = 0;  // samples run at once by a thread; 0: as many as suit their size
   uint64_t seed = 0;
 };
 

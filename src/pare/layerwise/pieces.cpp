@@ -15,6 +15,17 @@ std::vector<at::Tensor> Pieces::inputs(size_t i) const {
   return all;
 }
 
+int64_t piece_for(const Samples& samples, int64_t usual) {
+  constexpr int64_t kNumbers = 3 * 224 * 224;
+  if (samples.size == 0) return usual;
+  int64_t numbers = 0;
+  for (const at::Tensor& input : samples.inputs(0, 1)) {
+    if (!input.is_floating_point()) return usual;
+    numbers += input.numel();
+  }
+  return std::clamp<int64_t>(usual * kNumbers / std::max<int64_t>(numbers, 1), 1, 8 * usual);
+}
+
 Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece) {
   const int64_t batch = fixed_batch(graph);
   if (batch == 0) return {samples, piece, samples.size};

@@ -20,6 +20,10 @@ struct Pieces {
   std::vector<at::Tensor> inputs(size_t i) const;
 };
 
+// As many samples as have the numbers of `usual` pictures of 224², at most eight times as many: what is done once for
+// each piece should not cost more than the samples. Tokens say nothing of how large a network's values are.
+int64_t piece_for(const Samples& samples, int64_t usual);
+
 // Of `piece` samples each; where the graph's file fixes its batch, of one batch each, the last sample repeated to fill
 // it.
 Pieces pieces_of(const Graph& graph, const Samples& samples, int64_t piece);

@@ -60,7 +60,7 @@ int64_t bytes_of(const BothValues& values) {
 SideBySide::SideBySide(References originals, const Graph& compressed, const Samples& samples, SideBySideOptions options)
     : originals_(std::move(originals)),
       compressed_(compressed),
-      pieces_(pieces_of(compressed, samples, options.piece)),
+      pieces_(pieces_of(compressed, samples, options.piece > 0 ? options.piece : piece_for(samples, 8))),
       memory_(options.memory),
       twins_(originals_.size()) {
   for (size_t k = 0; k < originals_.size(); ++k)

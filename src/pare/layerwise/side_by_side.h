@@ -23,7 +23,7 @@
 namespace pare {
 
 struct SideBySideOptions {
-  int64_t piece = 8;                  // samples run at once by a thread
+  int64_t piece = 0;                  // samples run at once by a thread; 0: as many as suit their size
   int64_t memory = int64_t{3} << 27;  // bytes that may be kept between runs
 };
 

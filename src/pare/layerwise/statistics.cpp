@@ -6,6 +6,7 @@
 
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/moments_memory.h"
+#include "pare/layerwise/pieces.h"
 #include "pare/layerwise/pooled_source.h"
 #include "pare/layerwise/value_moments.h"
 
@@ -84,7 +85,7 @@ std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const C
       for (const at::Tensor& own : rows_of_reader(graph, reader, values, first, options).unbind(0)) all.push_back(own);
     return all;
   };
-  std::vector<RowMoments> sums = value_moments(graph, read, samples, options.piece, rows, observer);
+  std::vector<RowMoments> sums = value_moments(graph, read, samples, options.piece > 0 ? options.piece : piece_for(samples, 8), rows, observer);
   std::map<size_t, ReaderStatistics> statistics;
   auto next = sums.begin();
   for (const auto& reader : readers) {

@@ -17,7 +17,7 @@
 namespace pare {
 
 struct StatisticsOptions {
-  int64_t piece = 8;
+  int64_t piece = 0;                       // samples run at once by a thread; 0: as many as suit their size
   int64_t places = 196;                    // looked at in an image, at most
   int64_t largest = 2304;                  // rows of a patch up to which it is looked at whole; beyond, channels alone
   uint64_t seed = 0;                       // of the places

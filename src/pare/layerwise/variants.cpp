@@ -17,15 +17,6 @@ namespace pare {
 
 namespace {
 
-// As many samples at once as a few pictures of a usual size are: all values of a piece are kept.
-int64_t piece_of(const Samples& samples) {
-  constexpr int64_t kNumbers = 4 * 3 * 224 * 224;
-  if (samples.size == 0) return 1;
-  int64_t numbers = 1;
-  for (const at::Tensor& input : samples.inputs(0, 1)) numbers += input.numel();
-  return std::clamp<int64_t>(kNumbers / numbers, 1, 32);
-}
-
 // Does the node of the variant read a constant that is not the original's?
 bool has_other_constants(const Graph& original, const Graph& variant, const Node& node) {
   return std::ranges::any_of(node.inputs, [&](const std::string& input) {
@@ -112,7 +103,7 @@ std::vector<std::string> answer_values(const Graph& graph) {
 at::Tensor sample_divergences(const Graph& graph, const std::vector<Graph>& variants, const Samples& samples,
                               Observer& observer, const std::string& step, double temperature) {
   const auto answers = answer_values(graph);
-  const Pieces pieces = pieces_of(graph, samples, piece_of(samples));
+  const Pieces pieces = pieces_of(graph, samples, piece_for(samples, 4));
   const auto count = static_cast<int64_t>(variants.size());
   std::vector<at::Tensor> parts = {at::empty({count, 0}, at::kDouble)};
   int64_t done = 0;
