@@ -39,6 +39,9 @@ TEST(WindowRows, AreTheSameWhereverTheEntriesLie) {
   const at::Tensor expected = window_rows(x, kWindow, places, 1);
   EXPECT_TRUE(at::equal(window_rows(last, kWindow, places, 1), expected));
   EXPECT_TRUE(at::equal(window_rows(part, kWindow, places, 1), expected));
+  const std::vector<WindowAxis> point = {{.input = 9, .stride = 2, .output = 5}, {.input = 8, .output = 8}};
+  const at::Tensor all = at::arange(40).expand({2, 40});
+  EXPECT_TRUE(at::equal(window_rows(last, point, all, 1), window_rows(x, point, all, 1)));
   EXPECT_TRUE(at::equal(window_rows(x.to(at::kDouble), kWindow, places, 1).to(at::kFloat), expected));
 }
 

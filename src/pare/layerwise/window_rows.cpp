@@ -48,6 +48,7 @@ at::Tensor window_rows(const at::Tensor& padded, const std::vector<WindowAxis>& 
   const int64_t images = order.empty() ? padded.size(0) : static_cast<int64_t>(order.size());
   const int64_t channels = padded.size(1), looked = places.size(1);
   const int64_t own = groups == 0 ? 0 : channels / groups, width = own * kernel;
+  const bool together = kernel == 1 && groups == 1 && padded.stride(1) == 1;  // the channels of a place
   at::Tensor rows = at::empty({groups, images * looked, width}, padded.options());
   const at::Tensor chosen = places.contiguous();
   const int64_t* place = chosen.data_ptr<int64_t>();
@@ -61,7 +62,12 @@ at::Tensor window_rows(const at::Tensor& padded, const std::vector<WindowAxis>& 
           for (int64_t p = 0; p < looked; ++p) {
             const int64_t row = i * looked + p;
             const scalar_t* start = from + image * padded.stride(0) + offsets.places[place[image * looked + p]];
-            for (int64_t c = first; c < std::min(first + kBlock, channels); ++c) {
+            const int64_t last = std::min(first + kBlock, channels);
+            if (together) {
+              std::copy(start + first, start + last, to + row * width + first);
+              continue;
+            }
+            for (int64_t c = first; c < last; ++c) {
               const scalar_t* patch = start + c * padded.stride(1);
               scalar_t* entry = to + (c / own * images * looked + row) * width + c % own * kernel;
               for (int64_t k = 0; k < kernel; ++k) entry[k] = patch[offsets.kernel[k]];
