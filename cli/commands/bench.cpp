@@ -68,7 +68,7 @@ class Bench : public Command {
     options.essential().field(
         "batch", batch_,
         "images in a batch; a model whose file fixes another batch is timed with that, and a note says so");
-    options.field("rounds", rounds_, "timed runs of each model");
+    options.field("rounds", rounds_, "turns of each model");
     options.essential().field("seconds", seconds_, "stop after this many seconds (and at least 5 rounds)");
     options.field("no-onnxruntime", no_onnxruntime_, "do not measure in ONNX Runtime as well");
     model_options_.describe(options, {with("models", {"!*.onnx"})});

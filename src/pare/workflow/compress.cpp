@@ -113,7 +113,7 @@ class Compressor {
     result_.after = measured_of(result_.graph, "measuring the integers");
     result_.steps.push_back({"int8", result_.after});
     const auto times = meter_.measure({given_, pruned, result_.graph}, timing("timing the steps"));
-    for (size_t i = 0; i < times.size(); ++i) result_.steps[i].latency = times[i].median;
+    for (size_t i = 0; i < times.size(); ++i) result_.steps[i].latency = times[i].undisturbed();
   }
 
   // --- what is learned once
@@ -142,7 +142,7 @@ class Compressor {
   }
 
   double time_original() {
-    const auto time = [&] { return meter_.measure({given_}, timing("timing the original"))[0].median; };
+    const auto time = [&] { return meter_.measure({given_}, timing("timing the original"))[0].undisturbed(); };
     try {
       return time();
     } catch (const Error& error) {
@@ -166,7 +166,7 @@ class Compressor {
   }
 
   BenchmarkOptions timing(const char* what) {
-    return {.rounds = 40, .seconds = 5, .progress = [this, what](int64_t done, int64_t all) {
+    return {.rounds = 100, .seconds = 5, .progress = [this, what](int64_t done, int64_t all) {
               watch_.step(what, done, all);
             }};
   }
@@ -249,7 +249,7 @@ class Compressor {
       const auto selection = allocated(cost, table.whole() * aim);
       if (!selection) break;
       const auto times = meter_.measure({given_, without(*selection)}, timing("timing the plan"));
-      const double took = times[1].median / times[0].median;
+      const double took = times[1].undisturbed() / times[0].undisturbed();
       if (took < fastest) best = selection, fastest = took;
       if (took <= wanted) return *selection;
       aim *= 0.99 * wanted / took;
@@ -282,8 +282,8 @@ class Compressor {
       CompressPoint point = sized(finished(graph));
       point.widths = widths;
       const auto times = meter_.measure({given_, finished(graph)}, timing("timing the model"));
-      point.base_latency = times[0].median;
-      point.latency = times[1].median;
+      point.base_latency = times[0].undisturbed();
+      point.latency = times[1].undisturbed();
       const HeldOutScore score = held_->score(graph);
       point.score = score.score;
       point.drop = score.drop;

@@ -111,16 +111,16 @@ LatencyTable::LatencyTable(const Graph& graph, const ChannelMap& map, const std:
     const size_t end = std::min(begin + kTogether, alone.size());
     const std::vector<Graph> some(alone.begin() + static_cast<int64_t>(begin),
                                   alone.begin() + static_cast<int64_t>(end));
-    const auto own = meter.measure(some, {.rounds = 25, .seconds = 3});
+    const auto own = meter.measure(some, {.rounds = 40, .seconds = 3});
     times.insert(times.end(), own.begin(), own.end());
     observer.step("timing layers", static_cast<int64_t>(end), static_cast<int64_t>(alone.size()));
   }
-  const auto both = meter.measure({nothing, graph}, {.rounds = 40, .seconds = 5});
-  const double call = both[0].median;
-  whole_ = both[1].median;
+  const auto both = meter.measure({nothing, graph}, {.rounds = 100, .seconds = 5});
+  const double call = both[0].undisturbed();
+  whole_ = both[1].undisturbed();
   std::map<size_t, std::vector<std::pair<double, double>>> points;
   for (size_t i = 0; i < places.size(); ++i)
-    points[places[i].node].emplace_back(places[i].left, std::max(times[i].median - call, 0.0));
+    points[places[i].node].emplace_back(places[i].left, std::max(times[i].undisturbed() - call, 0.0));
   double sum = 0;
   for (auto& [node, own] : points) {
     layers_[node] = latency_curve(std::move(own));
