@@ -15,6 +15,7 @@
 #include "pare/workflow/compress_memory.h"
 #include "pare/workflow/held_out.h"
 #include "pare/workflow/latency_table.h"
+#include "pare/workflow/onnx_runtime.h"
 #include "pare/zoo/zoo.h"
 #include "support/builder.h"
 
@@ -242,6 +243,23 @@ TEST(LatencyTable, ALayerAloneComputesWhatItDoesInTheNetwork) {
                   .run(std::vector{between}, {})
                   .outputs[0]
                   .allclose(Program(graph).run(std::vector{x}, taps).tapped.at(second.outputs[0].name)));
+}
+
+// Whatever the runtime joins, each layer's time is known; and the activation alone reads what a layer makes, so that it
+// is told as the layer's or as its own, never lost.
+TEST(LatencyMeter, KnowsWhatEachLayerTakesInOnnxRuntime) {
+  if (OnnxRuntime::find().empty()) GTEST_SKIP() << "onnxruntime-node is not installed in data/node_modules";
+  const Graph graph = cast(small_network(), at::kFloat);
+  const std::vector<NodeTime> times = LatencyMeter(Runtime::onnxruntime, 1, 0).node_times(graph);
+  std::set<size_t> seen;
+  for (const auto& [node, op, seconds] : times) {
+    ASSERT_LT(node, graph.nodes.size());
+    EXPECT_GT(seconds, 0) << op;
+    const bool layer = graph.nodes[node].op == "Conv" || graph.nodes[node].op == "Gemm";
+    seen.insert(layer || node == 0 ? node : node - 1);
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (graph.nodes[n].op == "Conv" || graph.nodes[n].op == "Gemm") EXPECT_TRUE(seen.contains(n)) << n;
 }
 
 TEST(LatencyTable, NarrowerIsNeverSlower) {
