@@ -1034,6 +1034,13 @@ check "launch: one rank prints the configuration: once" "$(grep seed stdout)" te
 # shellcheck source=tests/cli/hostile.sh
 source "$root/tests/cli/hostile.sh"
 
+# --- threads ----------------------------------------------------------------------------------------------------------
+# OpenMP says what it has read: no rounds in which threads only wait.
+spins() { env "$@" OMP_DISPLAY_ENV=verbose "$pare" --version 2>&1 >/dev/null | sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'/\1/p"; }
+check "threads that wait sleep" "they spin $(spins -u OMP_WAIT_POLICY) rounds" test "$(spins -u OMP_WAIT_POLICY)" = 0
+check "threads that wait spin where that is asked for" "$(spins OMP_WAIT_POLICY=active)" test "$(spins OMP_WAIT_POLICY=active)" != 0
+check "threads that wait: in an environment of nothing" "$(env -i "$pare" --version | head -1)" test "$(env -i "$pare" --version | head -c 5)" = "pare "
+
 # --- terminals and pipes ----------------------------------------------------------------------------------------------
 NO_COLOR=1 run inspect "$models/mlp.onnx"
 check "NO_COLOR: no escape sequences" "there are" bash -c "! grep -q $'\033' stdout stderr"
