@@ -714,6 +714,8 @@ exits "explain: pictures without labels" 0 explain two_classes.onnx --data folde
 check "explain: pictures without labels: their class is what the model says" "$(head -c 600 stdout)" node -e '
   const { explanations } = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
   process.exit(explanations.length === 2 && explanations.every((e) => e.class_name === String(e.class)) ? 0 : 1)'
+exits "a directory instead of a data set" 2 eval two_classes.onnx --data pics
+check "a directory instead of a data set: what was meant" "$(cat stderr)" grep -q 'unknown data set "pics" (did you mean folder:pics?)' stderr
 exits "prune: pictures of several sizes, inputs of any" 1 prune open.onnx --channels 0.5 --data folder:loose -o several.onnx --no-record
 check "prune: pictures of several sizes, inputs of any: both ways out" "$(cat stderr)" grep -q -e '--size N makes all N x N.*--input-shape' stderr
 exits "run: --mean of an array" 2 run "$models/mlp.onnx" --input seed_a/*.npy --mean 0.5
