@@ -814,7 +814,7 @@ exits "an error with --json" 1 inspect absent.onnx --json
 check "an error with --json: a document" "$(cat stdout)" node -e '
   const e = JSON.parse(require("fs").readFileSync("stdout", "utf8")).error;
   process.exit(e.kind === "file" && e.where === "absent.onnx" && e.exit_code === 1 ? 0 : 1)'
-exits "fractions of layers are a budget" 0 prune scores5.onnx --layers 'layer1.0.conv1=0.5' --round-to 1 -o own.onnx
+exits "fractions of layers are a budget" 0 prune scores5.onnx --layers 'layer1.0.conv1=0.5' --round-to 1 --compensate most-sim -o own.onnx
 for file in m.tflite m.keras m.h5; do
   : >$file
   echo x >$file
