@@ -79,6 +79,20 @@ TEST(DistillImages, FewerImagesThanClassesAreSpreadOverThem) {
   EXPECT_TRUE(at::equal(found, at::tensor({0, 2, 4, 6})));
 }
 
+// Large ones are followed by the leaves that they began as.
+TEST(DistillImages, LargeImagesOfClassesComeWithWhatTheyBeganAs) {
+  TestGraph g;
+  const auto pooled = g.node("GlobalAveragePool", {g.relu(g.conv(g.input("x", {-1, 3, 100, 100}), 3, 8))});
+  const Graph graph = g.finish(g.linear(g.node("Flatten", {pooled}), 8, 3));
+  const NoiseOptions leaves{.kind = NoiseKind::leaves, .count = 3, .seed = 4};
+  const at::Tensor made =
+      distill_images(graph, {.count = 3, .batch = 2, .steps = 2, .start = leaves, .seed = 4}).inputs.at(0);
+  ASSERT_EQ(made.size(0), 6);
+  const at::Tensor began = noise_inputs(graph, leaves).at(0);
+  EXPECT_TRUE(at::equal(made.slice(0, 3), began));
+  EXPECT_GT((made.slice(0, 0, 3) - began).abs().max().item<double>(), 0.01);
+}
+
 TEST(DistillImages, AreTheSameByAnyNumberOfThreads) {
   TestGraph g(3);
   const auto a = g.relu(g.batch_norm(g.conv(g.input("x", {-1, 3, 12, 12}), 3, 8), 8));

@@ -264,6 +264,23 @@ TEST(Refit, LayersWithoutABiasAreCutWithTheOneTheyGet) {
 }
 
 // Two layers read one average, and others come between them.
+// Of a layer that an activation follows, and of which there are many rows, no more than `activated_ridge` is asked
+// whatever the choices are.
+TEST(Refit, ActivatedLayersOfManyRowsHaveLittleRidge) {
+  const auto largest_change = [](bool activated, int64_t samples) {
+    TestGraph g(9);
+    const auto a = g.relu(g.conv(g.input("x", {-1, 3, 6, 6}), 3, 8));
+    const auto b = g.conv(a, 8, 6);
+    const Case c = halved(g.finish(activated ? g.relu(b) : b));
+    const std::vector<at::Tensor> inputs = {at::randn({samples, 3, 6, 6}, at::kDouble)};
+    const auto with = [&](const SolveOptions& solve) { return refitted(c, inputs, {.solve = solve}).graph; };
+    return difference(with({.choices = {1}}), with({.ridge = 1e-2, .choices = {}}), inputs);
+  };
+  EXPECT_EQ(largest_change(true, 60), 0);
+  EXPECT_GT(largest_change(false, 60), 1e-3);
+  EXPECT_GT(largest_change(true, 5), 1e-3);
+}
+
 TEST(Refit, AnAverageIsReadAgainLongAfter) {
   TestGraph g;
   const auto flat =

@@ -80,6 +80,7 @@ struct Aim {
   double start = 1;                                                      // deviation of what they start from
   double rate = 0.1;                                                     // of Adam, falling to zero by a cosine
   int64_t steps = 0;
+  bool with_start = false;  // what they start from is worth learning from, too
 };
 
 // Large images have many places for the statistics of their channels to be met in; steps on them are dear.
@@ -97,7 +98,11 @@ Aim classes_aim(const Graph& graph, int64_t count, bool large) {
   bool probabilities = false;
   for (const auto& node : graph.nodes)
     if (node.outputs.front() == graph.outputs.front().name) probabilities = node.op == "Softmax";
-  Aim aim{.source = "classes", .start = large ? 1 : 0.1, .rate = large ? 0.08 : 0.02, .steps = large ? 6 : 150};
+  Aim aim{.source = "classes",
+          .start = large ? 1 : 0.1,
+          .rate = large ? 0.08 : 0.02,
+          .steps = large ? 6 : 150,
+          .with_start = large};
   aim.objective = [probabilities, count](const RunResult& run, int64_t first) {
     const at::Tensor& out = run.outputs.front();
     const at::Tensor logits = probabilities ? at::log(out + 1e-12) : out;
@@ -182,6 +187,7 @@ DistilledImages distill_images(const Graph& graph, const ImageDistillOptions& op
         result.before += own.before / static_cast<double>(batches);
         result.after += own.after / static_cast<double>(batches);
       });
+  if (aim.with_start) images.push_back(result.inputs[0]);
   result.inputs[0] = at::cat(images);
   result.source = aim.source;
   return result;

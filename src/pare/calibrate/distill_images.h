@@ -15,6 +15,9 @@
 //
 //   min over x  mean_n −log p(class of n | x_n)
 //
+// The network is surer of these than of photographs; large ones are followed by the leaves that they began as, which it
+// is not sure of.
+//
 // Batches are distilled side by side, one thread each.
 #pragma once
 
@@ -40,7 +43,7 @@ struct ImageDistillOptions {
 };
 
 struct DistilledImages {
-  std::vector<at::Tensor> inputs;  // one per graph input
+  std::vector<at::Tensor> inputs;  // one per graph input; `count` images, perhaps followed by what they began as
   double before = 0;               // the mean objective of the noise
   double after = 0;                // and of the images
   std::string source;              // what they were distilled from; empty: nothing, the inputs are the noise itself

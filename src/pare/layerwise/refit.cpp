@@ -12,6 +12,7 @@
 #include "pare/layerwise/eliminate.h"
 #include "pare/layerwise/linear_rows.h"
 #include "pare/layerwise/reader_rows.h"
+#include "pare/ops/traits.h"
 #include "pare/passes/remove_channels.h"
 
 namespace pare {
@@ -135,11 +136,7 @@ class Refit {
     const GroupMoments moments = moments_of(layer);
     const at::Tensor prior = weight_by_group(compressed_, layer);
     const at::Tensor kept = kept_rows_of(layer.node, prior);
-    SolveOptions solve = options_.solve;
-    if (!lost) {
-      solve.ridge = options_.own_ridge;
-      std::erase_if(solve.choices, [&](double rho) { return rho < options_.own_ridge; });
-    }
+    const SolveOptions solve = solving(layer, lost, moments[0].fitted.count);
     at::Tensor weight = at::zeros_like(prior).flatten(2);
     std::vector<at::Tensor> biases;
     for (int64_t g = 0; g < prior.size(0); ++g) {
@@ -155,6 +152,26 @@ class Refit {
     const Node& node = original_.nodes[layer.node];
     result_.solved.push_back(node.name.empty() ? node.outputs[0] : node.name);
     solved_.insert(node.outputs[0]);
+  }
+
+  // How a layer is solved from so many rows.
+  SolveOptions solving(const LinearLayer& layer, bool lost, int64_t rows) const {
+    constexpr int64_t kPlenty = 10;  // rows of an unknown
+    SolveOptions solve = options_.solve;
+    const double least = lost ? 0 : options_.own_ridge;
+    if (!lost) solve.ridge = options_.own_ridge;
+    const Shape weight = weight_dims(original_, layer);
+    const bool weak = rows >= kPlenty * weight[2] * weight[3] && activated(layer);
+    const double most = std::max(options_.activated_ridge, least);
+    std::erase_if(solve.choices, [&](double rho) { return rho < least || (weak && rho > most); });
+    return solve;
+  }
+
+  // Does an activation alone read what it gives, perhaps after a batch norm?
+  bool activated(const LinearLayer& layer) const {
+    auto reader = only_reader(original_, usage_, layer.node);
+    if (reader && is_batch_norm(original_.nodes[*reader])) reader = only_reader(original_, usage_, *reader);
+    return reader && kind_of(original_.nodes[*reader]) == OpKind::activation;
   }
 
   // Of a layer; what it is the first to read is cut by them.
@@ -230,6 +247,7 @@ class Refit {
   }
 
   const Graph& original_;
+  const Usage usage_ = usage_of(original_);
   Graph compressed_;  // shaped like the original, with zeros where channels go
   const ChannelMap& map_;
   const RefitOptions& options_;

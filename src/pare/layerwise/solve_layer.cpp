@@ -49,8 +49,8 @@ double chosen_ridge(const KeptMoments& fitted, const KeptMoments& checked, const
 
 LayerSolution solve_layer(const SplitMoments& moments, const at::Tensor& kept, const at::Tensor& prior,
                           const SolveOptions& options) {
-  LayerSolution solution{.ridge = options.ridge};
-  const bool choose = !options.choices.empty() && moments.checked.count > 0 && moments.fitted.count > 0 &&
+  LayerSolution solution{.ridge = options.choices.size() == 1 ? options.choices.front() : options.ridge};
+  const bool choose = options.choices.size() > 1 && moments.checked.count > 0 && moments.fitted.count > 0 &&
                       kept.numel() <= options.largest;
   if (choose)
     solution.ridge =
