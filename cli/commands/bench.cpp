@@ -171,14 +171,18 @@ class Bench : public Command {
     auto notes = nlohmann::json::array();
     size_t next = graphs.size();  // of the latencies of ONNX Runtime
     const Latency* peer_base = peer.numbers.front() ? &latencies[next] : nullptr;
-    const int64_t first_macs = cost_of(graphs.front()).macs;
+    const ModelCost first = cost_of(graphs.front());
     for (size_t m = 0; m < graphs.size(); ++m) {
       const ModelCost cost = cost_of(graphs[m]);
-      const double fewer = cost.macs > 0 ? static_cast<double>(first_macs) / static_cast<double>(cost.macs) : 0;
+      const std::optional<double> fewer = fewer_macs(cost, first);
       const Figures own_figures = figures_of(latencies[m], &latencies[0], graphs[m], graphs[0]);
       nlohmann::json entry = latency_json(latencies[m], own_figures);
       entry.update(to_json(model_entry(models_[m], cost)));
-      entry.update({{"mac_ratio", fewer}, {"zeros", part_of_zeros(graphs[m])}, {"batch", batch_of(graphs[m], batch_)}});
+      entry.update({{"zeros", part_of_zeros(graphs[m])}, {"batch", batch_of(graphs[m], batch_)}});
+      if (fewer) entry["mac_ratio"] = *fewer;
+      if (cost.inputs != first.inputs)
+        notes.push_back(fmt::format("{}: MACs are counted at {}, those of {} at {}: they are not compared.", models_[m],
+                                    macs_at(cost), models_.front(), macs_at(first)));
       if (const int64_t batch = batch_of(graphs[m], batch_); batch != batch_)
         notes.push_back(
             fmt::format("{}: its file fixes a batch of {}, not {}: times are for that batch; images/s, speed-up and "
@@ -210,6 +214,13 @@ class Bench : public Command {
     return result;
   }
 
+  // Times that a model has fewer MACs than the first; nothing where they are of inputs of another size, or not all of
+  // them are known.
+  static std::optional<double> fewer_macs(const ModelCost& cost, const ModelCost& first) {
+    if (cost.inputs != first.inputs || !cost.complete || !first.complete || cost.macs == 0) return {};
+    return static_cast<double>(first.macs) / static_cast<double>(cost.macs);
+  }
+
   // Of an image: models may come in batches of different sizes.
   struct Figures {
     double images_per_second = 0;
@@ -226,7 +237,8 @@ class Bench : public Command {
     return figures;
   }
 
-  std::vector<std::string> row(size_t m, const char* by, const Latency& l, const Figures& figures, double fewer) const {
+  std::vector<std::string> row(size_t m, const char* by, const Latency& l, const Figures& figures,
+                               std::optional<double> fewer) const {
     const auto ms = [](double seconds) { return fmt::format("{:.3f}", seconds * 1e3); };
     return {models_[m],
             by,
@@ -236,7 +248,7 @@ class Bench : public Command {
             ms(l.p99),
             fmt::format("{:.0f}", figures.images_per_second),
             figures.speed_up ? fmt::format("{:.2f}", *figures.speed_up) : "-",
-            fmt::format("{:.2f}", fewer)};
+            fewer ? fmt::format("{:.2f}", *fewer) : "-"};
   }
 
   static nlohmann::json latency_json(const Latency& l, const Figures& figures) {
@@ -251,7 +263,7 @@ class Bench : public Command {
   static std::string sparsity_note(const nlohmann::json& entry) {
     const double zeros = entry["zeros"].get<double>();
     const double speed_up = entry["speed_up"].get<double>();
-    const double fewer = entry["mac_ratio"].get<double>();
+    const double fewer = entry.value("mac_ratio", 1.0);
     if (zeros < 0.2 || speed_up > 1.1 * std::max(1.0, fewer)) return "";
     if (fewer > 1.05)  // channels were removed: the zeros are of what is left
       return fmt::format("{}: {:.0f} % of the weights that are left are zero; no runtime here makes use of that.",

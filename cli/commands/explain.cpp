@@ -86,7 +86,7 @@ class Explain : public Command {
     if (count_ < 1) throw Error(ErrorKind::usage, "--count", "expected at least 1, found {}", count_);
     DataChoice choice = data_;
     if (choice.limit == 0) choice.limit = count_;
-    const Dataset data = choice.load(model);
+    const Dataset data = choice.load(model, /*unlabelled=*/true);
     check_images(model, data);
     return make_explain_input(data, count_);
   }

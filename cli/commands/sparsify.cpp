@@ -68,11 +68,12 @@ class Sparsify : public Command {
     labelled_ = !data.unlabelled;
     drift_.check(model.graph, data_);
     const auto method_start = std::chrono::steady_clock::now();
-    const SparsifyResult result =
+    SparsifyResult result =
         one_shot ? in_one_shot(session, model.graph, data)
                  : sparsify(model.graph, !model_.empty(), data, sparsify_, trainer_with_feedback(session));
     const std::chrono::duration<double> method_seconds = std::chrono::steady_clock::now() - method_start;
     for (const auto& note : result.notes) session.say("note: {}\n", note);
+    data_.keep_asked(result.graph);
     write_model(session, result.graph, output_, {model_}, written_.save(session.common.force));
     if (!session.ranks.main()) return {};
     if (!masks_.empty())

@@ -43,12 +43,16 @@ class Verify : public Command {
     auto list = nlohmann::json::array();
     std::string failure;
     for (const auto& d : differences) {
+      if (d.nan > 0)
+        session.say("note: output '{}': {} of {} numbers are NaN in both{}\n", d.name, d.nan, d.elements,
+                    d.nan == d.elements ? ", which says nothing of whether the models are the same" : "");
       table.add({d.name, fmt::format("{:.3g}", d.largest), fmt::format("{:.3g}", d.relative_to_largest),
                  std::to_string(d.outside), d.problem.empty() ? (d.ok() ? "same" : "differs") : d.problem});
       list.push_back({{"output", d.name},
                       {"largest", d.largest},
                       {"relative", d.relative_to_largest},
                       {"outside", d.outside},
+                      {"nan", d.nan},
                       {"same", d.ok()},
                       {"problem", d.problem}});
       if (!d.ok() && failure.empty())

@@ -23,6 +23,8 @@ struct Difference {
   double largest = 0;  // largest |found − expected|
   double relative_to_largest = 0;
   int64_t outside = 0;  // elements that fail the element-wise test
+  int64_t nan = 0;      // elements that are NaN in both
+  int64_t elements = 0;
   std::string problem;  // types or shapes that differ; empty when they agree
   bool ok() const { return problem.empty() && outside == 0; }
 };

@@ -14,7 +14,7 @@ struct NodeCost {
   std::string name;
   std::string op;
   std::string output;      // type of the first output, "?" when not known
-  int64_t parameters = 0;  // of tensors that this node reads first
+  int64_t parameters = 0;  // of tensors that this node or its subgraphs read first, and of those inside them
   int64_t macs = 0;
   int64_t flops = 0;
 };
@@ -25,7 +25,8 @@ struct ModelCost {
   int64_t macs = 0;        // for one sample, also where the file fixes a batch of several
   int64_t flops = 0;
   int64_t bytes = 0;     // of all tensors
-  bool complete = true;  // false when some node's shapes are not known, so that MACs are a lower bound
+  bool complete = true;  // false when some node's shapes are not known, or it has layers in subgraphs, so that MACs
+                         // are a lower bound
   std::vector<NodeCost> nodes;
   std::vector<std::vector<int64_t>> inputs;  // extents of one sample, for which MACs were counted
 };

@@ -74,6 +74,7 @@ class Difference:
     largest: float
     relative: float
     outside: int  # elements outside the tolerance
+    nan: int  # elements that are NaN in both, which counts as the same
     problem: str  # types or shapes that differ
 
     @property

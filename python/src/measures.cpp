@@ -90,7 +90,7 @@ py::list verify_models(const Graph& a, const Graph& b, const py::object& samples
   for (const auto& difference : found.outputs)
     outputs.append(py::dict("name"_a = difference.name, "largest"_a = difference.largest,
                             "relative"_a = difference.relative_to_largest, "outside"_a = difference.outside,
-                            "problem"_a = difference.problem));
+                            "nan"_a = difference.nan, "problem"_a = difference.problem));
   return outputs;
 }
 

@@ -36,6 +36,17 @@ TEST(AnalysisShapes, TakesTheSizeThatFits) {
   EXPECT_EQ(analysis_shapes(graph).assumed.at("x"), (Shape{1, 3, 64, 64}));
 }
 
+// A state of two layers, batch, width: whose name is not that of the batch of the other input.
+TEST(AnalysisShapes, AStateHasTheBatchSecond) {
+  TestGraph g(5);
+  const std::string x = g.input("x", {-1, 7, 6}), state = g.input("state", {2, -1, 6});
+  const Shapes shapes = analysis_shapes(g.finish(g.node("Add", {x, state})));
+  EXPECT_EQ(shapes.find("state")->dims, (Shape{2, 1, 6}));
+  TestGraph alone(5);
+  const Graph texts = alone.finish(alone.node("Relu", {alone.input("text", {1, -1, 6})}));
+  EXPECT_EQ(analysis_shapes(texts).find("text")->dims, (Shape{1, 224, 6})) << "a text of any length";
+}
+
 TEST(AnalysisShapes, AnExtentWithTheNameOfTheBatchIsOne) {
   TestGraph g(3);
   const std::string x = g.input("x", {-1, 5}), h = g.input("h", {2, -1, 5});

@@ -567,6 +567,13 @@ exits "prune a model with NaN" 1 prune nan.safetensors --arch lenet-300-100 --ch
 check "prune a model with NaN: says which tensor, and why" "$(cat stderr)" grep -qE 'holds NaN: its channels can neither be ranked nor merged' stderr
 check "prune a model with NaN: writes nothing" "$(ls nan.onnx 2>/dev/null)" test ! -e nan.onnx
 
+exits "verify: NaN against NaN" 0 verify nan.safetensors nan.safetensors --arch lenet-300-100 --json
+check "verify: NaN against NaN: is said" "$(cat stderr)" grep -q "note: output .* numbers are NaN in both, which says nothing" stderr
+check "verify: NaN against NaN: is counted" "$(head -c 300 stdout)" node -e '
+  process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).outputs[0].nan > 0 ? 0 : 1)'
+exits "verify: numbers" 0 verify dense.onnx dense.onnx --json
+check "verify: numbers: nothing is said" "$(cat stderr)" test ! -s stderr
+
 # Another number of threads and another directory are other measurements.
 mkdir -p timed/one timed/two
 for place in one two; do cp "$models/mlp.onnx" timed/$place/m.onnx; done
@@ -592,6 +599,12 @@ check "bench of a fixed batch: figures of an image, and said" "$(head -c 900 std
   const rate = Math.abs(b.images_per_second * b.median_seconds - 8) < 1e-6;
   const faster = Math.abs(b.speed_up - b.images_per_second / a.images_per_second) < 1e-6;
   process.exit(b.batch === 8 && rate && faster && b.mac_ratio === 1 && a.macs === b.macs && /fixed.onnx.*batch of 8/.test(r.notes[0]) ? 0 : 1)'
+# MACs of inputs of different sizes are no ratio.
+exits "bench at two sizes" 0 bench closed.onnx open.onnx --json --threads 1 --rounds 5 --seconds 0.1 --no-onnxruntime --no-record
+check "bench at two sizes: no ratio of MACs, and it is said" "$(head -c 900 stdout)" node -e '
+  const r = JSON.parse(require("fs").readFileSync("stdout", "utf8")), [a, b] = r.models;
+  const said = r.notes.some((n) => /open.onnx: MACs are counted at 1x3x224x224, those of closed.onnx at 1x3x32x32/.test(n));
+  process.exit(a.mac_ratio === 1 && !("mac_ratio" in b) && b.macs > a.macs && said ? 0 : 1)'
 exits "diff of a fixed batch" 0 diff lenet-open.onnx lenet-fixed.onnx --json --no-record
 check "diff of a fixed batch: names the input, MACs of an image" "$(tail -c 600 stdout)" node -e '
   const r = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
@@ -617,6 +630,7 @@ for method in none most-sim nnls nmf gaussian; do
 done
 exits "prune --compensate synthetic" 0 prune --arch resnet20 --width 0.25 --channels 0.4 --round-to 1 --compensate synthetic --samples 4 --distill-steps 2 --force -o method.onnx
 exits "prune --compensate synthetic without batch norm" 0 prune --arch lenet-5 --channels 0.4 --round-to 1 --compensate synthetic --samples 4 --force -o method.onnx
+check "prune without data: says that its cost was not measured" "$(head -c 600 stderr)" grep -q "what this costs was not measured: name --data" stderr
 check "prune: distils from the classes then and says so" "$(head -c 300 stderr)" grep -q "from the classes" stderr
 exits "prune --steps" 0 prune --arch lenet-300-100 --channels 0.5 --round-to 1 --steps 3 --force -o steps.onnx
 exits "prune --steps: small groups too" 0 prune --arch resnet20 --inner-only --channels 0.5 --steps 4 --compensate none --json -o steps4.onnx
@@ -695,6 +709,15 @@ check "run without -o: the largest scores" "$(cat stdout)" grep -q '^largest of 
 exits "run without -o: as JSON" 0 run two_classes.onnx --input shot.PNG --json
 check "run without -o: as JSON: a score for each of two classes" "$(head -c 300 stdout)" node -e '
   process.exit(JSON.parse(require("fs").readFileSync("stdout", "utf8")).outputs[0].top.length === 2 ? 0 : 1)'
+mkdir -p loose && cp pics/a/1.png pics/b/2.PNG loose/
+exits "explain: pictures without labels" 0 explain two_classes.onnx --data folder:loose --json -o loose_maps
+check "explain: pictures without labels: their class is what the model says" "$(head -c 600 stdout)" node -e '
+  const { explanations } = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+  process.exit(explanations.length === 2 && explanations.every((e) => e.class_name === String(e.class)) ? 0 : 1)'
+exits "a directory instead of a data set" 2 eval two_classes.onnx --data pics
+check "a directory instead of a data set: what was meant" "$(cat stderr)" grep -q 'unknown data set "pics" (did you mean folder:pics?)' stderr
+exits "prune: pictures of several sizes, inputs of any" 1 prune open.onnx --channels 0.5 --data folder:loose -o several.onnx --no-record
+check "prune: pictures of several sizes, inputs of any: both ways out" "$(cat stderr)" grep -q -e '--size N makes all N x N.*--input-shape' stderr
 exits "run: --mean of an array" 2 run "$models/mlp.onnx" --input seed_a/*.npy --mean 0.5
 check "run: --mean of an array: is named" "$(cat stderr)" grep -q -e '^pare: --mean: applies only with --input' stderr
 exits "train on pictures" 0 train --model two_classes.onnx --data folder:pics --preprocess stretch --epochs 1 --batch 2 --runs pics_runs -o of_pics.onnx
@@ -736,6 +759,15 @@ check "no gate at chance: a note" "$(cat stderr)" grep -q 'note: .*no better tha
 exits "pictures shown otherwise" 0 prune scores5.onnx --channels 0.5 --data folder:pics --class-map map.txt --mean 0.4 --std 0.3 --preprocess stretch -o shown.onnx
 exits "pictures shown otherwise: eval" 0 eval shown.onnx --data folder:pics --class-map map.txt --json
 check "pictures shown otherwise: eval knows" "$(cat stderr; head -c 300 stdout)" bash -c '! grep -qE "guess|learned" stderr && tr -d " \n" <stdout | grep -q "\"mean\":\[0.4,0.4,0.4\]"'
+
+for command in "fuse scores5.onnx scores5.onnx" "sparsify scores5.onnx --method wanda --sparsity 0.5" "quantize scores5.onnx"; do
+  # shellcheck disable=SC2086
+  exits "$command keeps how pictures are shown" 0 $command --data folder:pics --class-map map.txt --mean 0.4 --std 0.3 --preprocess stretch -o kept.onnx --force
+  run inspect kept.onnx --json
+  check "$command keeps how pictures are shown: in the file" "$(grep -A9 '"metadata"' stdout)" node -e '
+    const { metadata } = JSON.parse(require("fs").readFileSync("stdout", "utf8"));
+    process.exit(metadata["pare.mean"] === "[0.4,0.4,0.4]" && metadata["pare.std"] && metadata["pare.preprocess"] === "stretch" ? 0 : 1)'
+done
 
 # --- options that would be ignored ----------------------------------------------------------------------------------------
 refuses() {  # OPTION ARGUMENTS…
@@ -782,7 +814,7 @@ exits "an error with --json" 1 inspect absent.onnx --json
 check "an error with --json: a document" "$(cat stdout)" node -e '
   const e = JSON.parse(require("fs").readFileSync("stdout", "utf8")).error;
   process.exit(e.kind === "file" && e.where === "absent.onnx" && e.exit_code === 1 ? 0 : 1)'
-exits "fractions of layers are a budget" 0 prune scores5.onnx --layers 'layer1.0.conv1=0.5' --round-to 1 -o own.onnx
+exits "fractions of layers are a budget" 0 prune scores5.onnx --layers 'layer1.0.conv1=0.5' --round-to 1 --compensate most-sim -o own.onnx
 for file in m.tflite m.keras m.h5; do
   : >$file
   echo x >$file
@@ -1003,6 +1035,13 @@ check "launch: one rank prints the configuration: once" "$(grep seed stdout)" te
 # --- hostile files ----------------------------------------------------------------------------------------------------
 # shellcheck source=tests/cli/hostile.sh
 source "$root/tests/cli/hostile.sh"
+
+# --- threads ----------------------------------------------------------------------------------------------------------
+# OpenMP says what it has read: no rounds in which threads only wait.
+spins() { env "$@" OMP_DISPLAY_ENV=verbose "$pare" --version 2>&1 >/dev/null | sed -n "s/.*GOMP_SPINCOUNT = '\(.*\)'/\1/p"; }
+check "threads that wait sleep" "they spin $(spins -u OMP_WAIT_POLICY) rounds" test "$(spins -u OMP_WAIT_POLICY)" = 0
+check "threads that wait spin where that is asked for" "$(spins OMP_WAIT_POLICY=active)" test "$(spins OMP_WAIT_POLICY=active)" != 0
+check "threads that wait: in an environment of nothing" "$(env -i "$pare" --version | head -1)" test "$(env -i "$pare" --version | head -c 5)" = "pare "
 
 # --- terminals and pipes ----------------------------------------------------------------------------------------------
 NO_COLOR=1 run inspect "$models/mlp.onnx"

@@ -41,6 +41,34 @@ TEST(Bodies, IfTakesABranchAndReadsFromOutside) {
   EXPECT_TRUE(outputs_of(model, {at::scalar_tensor(false, at::kBool), x, w})[0].equal(x * w));
 }
 
+// An If inside an If, as exporters write it: what a branch gives has a type that says nothing.
+TEST(Bodies, ABranchNeedNotSayWhatItGives) {
+  auto model = make_model(13);
+  add_input(model, "c", {}, Proto::BOOL);
+  add_input(model, "x", {2}, Proto::INT64);
+  add_output(model, "y", {2}, Proto::INT64);
+  const auto branches = [](onnx::NodeProto& node, const std::string& prefix, const auto& fill) {
+    for (const auto& [branch, op] : {std::pair{"then_branch", "Add"}, std::pair{"else_branch", "Mul"}}) {
+      auto& body = body_of(node, branch);
+      auto& output = *body.add_output();
+      output.set_name(prefix + branch);
+      output.mutable_type();
+      if (*branch == 'e') output.mutable_type()->mutable_tensor_type();
+      fill(body, op, prefix + branch);
+    }
+  };
+  branches(add_node(model, "If", {"c"}, {"y"}), "outer_",
+           [&](onnx::GraphProto& outer, const std::string& op, const std::string& given) {
+             auto& inner = *outer.add_node() = make_node("If", {"c"}, {given});
+             branches(inner, given + "_", [&](onnx::GraphProto& body, const std::string&, const std::string& name) {
+               *body.add_node() = make_node(op, {"x", "x"}, {name});
+             });
+           });
+  const at::Tensor x = at::tensor({3, 5}, at::kLong);
+  EXPECT_TRUE(outputs_of(model, {at::scalar_tensor(true, at::kBool), x})[0].equal(x + x));
+  EXPECT_TRUE(outputs_of(model, {at::scalar_tensor(false, at::kBool), x})[0].equal(x * x));
+}
+
 // s ← s + x; stacked: every s. Ends after `rounds`, or when the sum is no longer below a limit.
 onnx::ModelProto loop_model(bool counted) {
   auto model = make_model(13);

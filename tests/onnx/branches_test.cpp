@@ -3,6 +3,7 @@
 
 #include "onnx/models.h"
 #include "pare/analysis/channels.h"
+#include "pare/analysis/cost.h"
 #include "pare/io/onnx/read.h"
 #include "pare/io/onnx/write.h"
 #include "pare/ops/op.h"
@@ -114,6 +115,48 @@ TEST(Branches, WhatCannotBeReadStays) {
   data.mutable_graph()->clear_initializer();
   add_input(data, "c", {}, onnx::TensorProto::BOOL);
   EXPECT_TRUE(has_if(simplify(read(data))));
+}
+
+// Exporters leave out the types of what branches give.
+TEST(Branches, NeedNotSayWhatTheyGive) {
+  auto model = decided(true);
+  for (auto& attribute : *model.mutable_graph()->mutable_node(1)->mutable_attribute())
+    attribute.mutable_g()->mutable_output(0)->mutable_type()->Clear();
+  const Graph graph = simplify(read(model));
+  EXPECT_FALSE(has_if(graph));
+  const at::Tensor x = at::randn({2, 4});
+  EXPECT_TRUE(at::allclose(result(graph, x), -x.relu()));
+}
+
+// Weights inside a branch, in one inside it, and outside but read there alone, are the node's. How often they are
+// multiplied nobody knows.
+TEST(Branches, CountWhatTheyHold) {
+  auto model = decided(true);
+  model.mutable_graph()->clear_initializer();
+  add_input(model, "c", {}, onnx::TensorProto::BOOL);
+  const auto weight = [](onnx::TensorProto& tensor, const std::string& name) {
+    tensor.set_name(name), tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.add_dims(4), tensor.add_dims(4);
+    for (int i = 0; i < 16; ++i) tensor.add_float_data(1);
+  };
+  weight(*model.mutable_graph()->add_initializer(), "outside");
+  auto& body = *model.mutable_graph()->mutable_node(1)->mutable_attribute(0)->mutable_g();
+  body.clear_node();
+  auto& constant = *body.add_node() = make_node("Constant", {}, {"w"});
+  auto& value = attribute(constant, "value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  weight(*value.mutable_t(), "");
+  value.mutable_t()->add_dims(1'000'000'000);  // a claim that the file does not fulfil
+  auto& nested = *body.add_node() = make_node("If", {"c"}, {"t"});
+  auto& deep = branch(nested, "then_branch", "deep");
+  weight(*deep.add_initializer(), "inner");
+  *deep.add_node() = make_node("Sum", {"inner", "w", "outside"}, {"deep"});
+  *branch(nested, "else_branch", "deeper").add_node() = make_node("MatMul", {"h", "w"}, {"deeper"});
+  const ModelCost cost = cost_of(read(model));
+  EXPECT_EQ(cost.parameters, 48);
+  EXPECT_EQ(cost.nodes.at(1).parameters, 48);
+  EXPECT_EQ(cost.bytes, 48 * 4);
+  EXPECT_FALSE(cost.complete);
 }
 
 }  // namespace

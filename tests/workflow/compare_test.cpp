@@ -49,6 +49,18 @@ TEST(CompareModels, ASampleMoreMakesNoFigureSmaller) {
   EXPECT_EQ(before.outside, 16);                        // 1 of a million is within the tolerance
 }
 
+// NaN equals NaN, and is counted: a comparison of nothing else says nothing.
+TEST(CompareModels, CountsWhatIsNaNInBoth) {
+  const Graph zero_times = with_constant("Mul", 0);
+  at::Tensor some = at::ones({1, 4}, at::kDouble);
+  some[0][1] = INFINITY, some[0][3] = INFINITY;  // 0 · ∞
+  const auto all = compare_models(zero_times, zero_times, InputList{{some}, {at::ones({1, 4}, at::kDouble)}}, {});
+  EXPECT_TRUE(all[0].ok());
+  EXPECT_EQ(all[0].nan, 2);
+  EXPECT_EQ(all[0].elements, 8);
+  EXPECT_EQ(compare_models(zero_times, with_constant("Mul", 1), InputList{{some}}, {})[0].nan, 0);
+}
+
 TEST(CompareModels, TheSameModelHasNoDifference) {
   const Graph a = with_constant("Mul", 3);
   const auto all =

@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <set>
 
+#include "pare/io/onnx/subgraph.h"
 #include "pare/ops/dtype.h"
 #include "pare/ops/op.h"
 
@@ -48,6 +50,25 @@ Cost node_cost(const Node& node, const OpDef& op, const Shapes& shapes, bool& co
   return op.cost({node, inputs, outputs});
 }
 
+// What subgraphs hold and what they read of tensors around them belongs to their node; their MACs are not known.
+void add_subgraphs(const Graph& graph, const Node& node, std::set<std::string_view>& counted, NodeCost& row,
+                   ModelCost& total) {
+  if (!has_subgraph(node)) return;
+  const SubgraphContent inside = content_of_subgraphs(node);
+  row.parameters += inside.parameters;
+  total.bytes += inside.bytes;
+  for (const auto& name : node.captures) {
+    const auto found = graph.tensors.find(name);
+    if (found != graph.tensors.end() && is_parameter(found->second) && counted.insert(found->first).second)
+      row.parameters += found->second.numel();
+  }
+  const bool multiplies = std::ranges::any_of(inside.operators, [](const auto& entry) {
+    Node one{.op = entry.second, .domain = entry.first};
+    return find_op(one) == nullptr || traits_of(one).kind == OpKind::linear;
+  });
+  if (multiplies || row.parameters > 0) total.complete = false;
+}
+
 // Of all inputs, for one sample; none where one of them is not known.
 std::vector<std::vector<int64_t>> sample_extents(const Graph& graph, const Shapes& shapes, int64_t samples) {
   std::vector<std::vector<int64_t>> extents;
@@ -77,6 +98,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
       else
         row.parameters += found->second.numel();
     }
+    add_subgraphs(graph, node, counted, row, total);
     if (const TensorType* type = node.outputs.empty() ? nullptr : shapes.find(node.outputs[0]))
       row.output = to_string(*type);
     if (const OpDef* op = find_op(node)) {
@@ -91,7 +113,7 @@ ModelCost cost_of(const Graph& graph, const Shapes& shapes) {
     total.flops += row.flops;
     total.nodes.push_back(std::move(row));
   }
-  total.bytes = bytes_of(graph);
+  total.bytes += bytes_of(graph);
   total.inputs = sample_extents(graph, shapes, samples);
   return total;
 }

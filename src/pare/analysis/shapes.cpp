@@ -193,17 +193,27 @@ class ShapeInference {
 // Heights, widths and lengths that networks are usually given: what pooling and merging halve often comes first.
 constexpr int64_t kUsualSizes[] = {224, 32, 256, 512, 64, 320, 640, 48, 96, 128, 1024, 16000};
 
+bool is_open(const ValueInfo& input, size_t axis) { return input.dims->size() > axis && !(*input.dims)[axis].fixed(); }
+
+// Where other inputs begin with an open batch and this one with a fixed extent, as the states of recurrent layers do
+// with the number of layers, the second is the batch.
+bool has_batch_second(const Graph& graph, const ValueInfo& input) {
+  return !is_open(input, 0) && is_open(input, 1) &&
+         std::ranges::any_of(graph.inputs, [](const ValueInfo& other) { return other.dims && is_open(other, 0); });
+}
+
 // The open extents of an input that `size` would stand for, in its shape; nothing where there are none.
-std::optional<Shape> assumed_shape(const ValueInfo& input, const std::set<std::string>& batches, int64_t batch,
-                                   int64_t size) {
+std::optional<Shape> assumed_shape(const Graph& graph, const ValueInfo& input, const std::set<std::string>& batches,
+                                   int64_t batch, int64_t size) {
   if (!input.dims) return std::nullopt;
+  const bool batch_second = has_batch_second(graph, input);
   bool assumed = false;
   Shape shape;
   for (size_t i = 0; i < input.dims->size(); ++i) {
     const Dim& dim = (*input.dims)[i];
-    const bool of_batch = i == 0 || batches.contains(dim.symbol);
-    assumed = assumed || (!dim.fixed() && !of_batch);
-    shape.push_back(dim.fixed() ? dim.size : of_batch ? batch : size);
+    const bool known_batch = i == 0 || batches.contains(dim.symbol);
+    assumed = assumed || (!dim.fixed() && !known_batch);
+    shape.push_back(dim.fixed() ? dim.size : known_batch || (i == 1 && batch_second) ? batch : size);
   }
   return assumed ? std::optional(shape) : std::nullopt;
 }
@@ -213,7 +223,7 @@ std::map<std::string, Shape> assumed_shapes(const Graph& graph, const ShapeOptio
   const auto batches = batch_names(graph);
   for (const auto& input : graph.inputs)
     if (!options.inputs.contains(input.name))
-      if (const auto shape = assumed_shape(input, batches, options.batch, size)) shapes[input.name] = *shape;
+      if (const auto shape = assumed_shape(graph, input, batches, options.batch, size)) shapes[input.name] = *shape;
   return shapes;
 }
 

@@ -24,7 +24,9 @@ at::Tensor load_entry(const PictureEntry& entry, const PictureOptions& options, 
 
 void store_image(const at::Tensor& image, at::Tensor& images, int64_t i, const fs::path& path) {
   if (image.sizes() != images.sizes().slice(1))
-    throw Error(ErrorKind::shape, path.string(), "is {} x {} pixels, others are {} x {}; `size` N makes all N x N",
+    throw Error(ErrorKind::shape, path.string(),
+                "is {} x {} pixels, others are {} x {}; `size` N makes all N x N, "
+                "`input-shape` fits them to another box",
                 image.size(2), image.size(1), images.size(3), images.size(2));
   const auto bytes = image.contiguous();
   std::memcpy(images.data_ptr<uint8_t>() + i * image.numel(), bytes.data_ptr<uint8_t>(),

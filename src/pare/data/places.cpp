@@ -191,8 +191,14 @@ DatasetPlace require_place(const KnownDataset& known, const std::string& directo
 void throw_unknown_dataset(std::string_view data) {
   std::string names;
   for (const auto& known : known_datasets()) names += std::string(known.name) + ", ";
+  std::error_code ignored;
+  const std::filesystem::path place(data);
+  const char* kind = std::filesystem::is_directory(place, ignored) ? "folder"
+                     : place.extension() == ".csv"                 ? "csv"
+                                                                   : "";
   throw Error(ErrorKind::usage, "data",
-              "unknown data set \"{}\"; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE and voc:DIR", data, names);
+              "unknown data set \"{}\"{}; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE and voc:DIR", data,
+              *kind == 0 ? "" : fmt::format(" (did you mean {}:{}?)", kind, data), names);
 }
 
 }  // namespace pare

@@ -177,7 +177,9 @@ Dataset load_voc(const fs::path& directory, const DataOptions& options) {
   parallel_each(ids.size(), options.threads, [&](size_t i) {
     const auto one = i == 0 ? first : read_voc_image(kit, ids[i], masks, options);
     if (one.image.numel() != 3 * plane || one.image.size(1) != height)
-      throw Error(ErrorKind::shape, ids[i], "is {} x {} pixels, others are {} x {}; `size` N makes all N x N",
+      throw Error(ErrorKind::shape, ids[i],
+                  "is {} x {} pixels, others are {} x {}; `size` N makes all N x N, "
+                  "`input-shape` fits them to another box",
                   one.image.size(2), one.image.size(1), width, height);
     out.files[i] = one.file;
     store(one.image.contiguous(), out.images, static_cast<int64_t>(i));

@@ -31,7 +31,10 @@ Difference compare_tensors(const std::string& name, const at::Tensor& found, con
   if (found.numel() == 0) return difference;
   const at::Tensor a = found.to(at::kDouble);
   const at::Tensor b = expected.to(at::kDouble);
-  const at::Tensor same = (a == b) | (at::isnan(a) & at::isnan(b));
+  const at::Tensor nan = at::isnan(a) & at::isnan(b);
+  const at::Tensor same = (a == b) | nan;
+  difference.elements = found.numel();
+  difference.nan = nan.sum().item<int64_t>();
   const at::Tensor distance = at::where(same, at::zeros_like(a), at::abs(a - b));
   const at::Tensor bound = tolerance.absolute + tolerance.relative * at::abs(b);
   difference.outside = at::logical_not(same | (distance <= bound)).sum().item<int64_t>();
@@ -87,6 +90,8 @@ std::vector<Difference> compare(const Graph& a, const Graph& b, const NextInputs
       all.largest = std::max(all.largest, now.largest);
       all.relative_to_largest = std::max(all.relative_to_largest, now.relative_to_largest);
       all.outside += now.outside;
+      all.nan += now.nan;
+      all.elements += now.elements;
       if (all.problem.empty()) all.problem = now.problem;
     }
   }

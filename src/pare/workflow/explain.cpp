@@ -151,7 +151,7 @@ ExplainInput make_explain_input(const Dataset& data, int64_t count) {
   if (count < 1) throw Error(ErrorKind::usage, "count", "{} is not positive", count);
   const int64_t size = std::min(count, data.size());
   ExplainInput input{.image = {data.channels(), data.height(), data.width()},
-                     .class_names = data.classes,
+                     .class_names = data.unlabelled ? std::vector<std::string>{} : data.classes,
                      .mean = data.mean,
                      .std = data.std};
   input.read = [data](int64_t begin, int64_t end) {

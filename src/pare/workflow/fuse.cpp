@@ -71,6 +71,7 @@ FuseRun run_fuse(const std::vector<Graph>& models, const FuseRunOptions& options
   const Graph& reference = models[static_cast<size_t>(options.fuse.reference)];
   const Graph opened = narrowed_like(std::move(run.result.fused), reference);
   run.result.fused = close_batch(opened, reference);
+  options.data.keep_asked(run.result.fused);
   run.fuse_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (options.data.data.empty() || !observer.ranks().main()) return run;
 

@@ -140,6 +140,8 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
     pruner.result().notes.emplace_back(
         "without data, images made from the network are learned from; a few hundred real ones lose less, and "
         "`compensate` most-sim, by weights alone, takes a second");
+  if (!options.has_data() && !options.plan && !options.empty)
+    pruner.result().notes.emplace_back("what this costs was not measured: name `data` to have it measured");
   const auto method_start = Clock::now();
   Graph pruned = working;
   for (int64_t step = 1; step <= steps; ++step) {

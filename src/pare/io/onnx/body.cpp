@@ -93,9 +93,23 @@ void add_input(onnx::ModelProto& model, const std::string& name, at::ScalarType 
   set_type(*info, dtype);
 }
 
-Graph read_model(const onnx::ModelProto& model, const Node& node) {
+bool says_a_type(const onnx::ValueInfoProto& info) {
+  return info.type().value_case() != onnx::TypeProto::VALUE_NOT_SET &&
+         !(info.type().has_tensor_type() && info.type().tensor_type().elem_type() == 0);
+}
+
+// Exporters leave out the types of what a subgraph gives, which nobody asks for; a graph of its own has to have them.
+Graph read_model(onnx::ModelProto& model, const Node& node) {
+  std::vector<std::string> made_up;
+  for (auto& output : *model.mutable_graph()->mutable_output()) {
+    if (says_a_type(output)) continue;
+    set_type(output, at::kFloat);
+    made_up.push_back(output.name());
+  }
   const std::string bytes = model.SerializeAsString();
-  return read_onnx_bytes(std::as_bytes(std::span(bytes.data(), bytes.size())), describe(node));
+  Graph body = read_onnx_bytes(std::as_bytes(std::span(bytes.data(), bytes.size())), describe(node));
+  for (const auto& name : made_up) body.stated.erase(name);
+  return body;
 }
 
 }  // namespace
@@ -123,8 +137,6 @@ Graph read_typed_body(const Graph& graph, const Node& node, const std::string& a
     throw Error(ErrorKind::format, describe(node), "gives its subgraph '{}' {} values, expected {}", attribute,
                 types.size() - std::min(types.size(), node.captures.size()), own);
   for (size_t i = 0; i < own; ++i) set_type(*model.mutable_graph()->mutable_input(static_cast<int>(i)), types[i]);
-  for (auto& output : *model.mutable_graph()->mutable_output())
-    if (!output.has_type()) set_type(output, at::kFloat);  // nothing that runs it asks
   for (size_t i = 0; i < node.captures.size(); ++i) add_input(model, node.captures[i], types[own + i]);
   return read_model(model, node);
 }

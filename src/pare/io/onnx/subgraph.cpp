@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pare/error.h"
+#include "pare/io/onnx/dtype.h"
 
 namespace pare {
 
@@ -12,10 +13,25 @@ namespace {
 
 void collect_graph(const onnx::GraphProto& graph, SubgraphContent& content);
 
+// Elements that are there, whatever the extents claim.
+int64_t elements_of(const onnx::TensorProto& tensor, int64_t size) {
+  if (tensor.has_raw_data()) return static_cast<int64_t>(tensor.raw_data().size()) / size;
+  return static_cast<int64_t>(tensor.float_data_size()) + tensor.double_data_size() + tensor.int32_data_size() +
+         tensor.int64_data_size() + tensor.uint64_data_size();
+}
+
+void collect_tensor(const onnx::TensorProto& tensor, SubgraphContent& content) {
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) content.external_data = true;
+  const auto dtype = scalar_type_of_onnx(tensor.data_type());
+  const auto size = dtype ? static_cast<int64_t>(c10::elementSize(*dtype)) : 1;
+  const int64_t elements = elements_of(tensor, size);
+  content.bytes += elements * size;
+  if (dtype && c10::isFloatingType(*dtype) && tensor.dims_size() > 0) content.parameters += elements;
+}
+
 void collect_attribute(const onnx::AttributeProto& attribute, SubgraphContent& content) {
-  if (attribute.t().data_location() == onnx::TensorProto::EXTERNAL) content.external_data = true;
-  for (const auto& tensor : attribute.tensors())
-    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) content.external_data = true;
+  if (attribute.has_t()) collect_tensor(attribute.t(), content);
+  for (const auto& tensor : attribute.tensors()) collect_tensor(tensor, content);
   if (attribute.has_g()) collect_graph(attribute.g(), content);
   for (const auto& graph : attribute.graphs()) collect_graph(graph, content);
 }
@@ -33,7 +49,7 @@ void collect_graph(const onnx::GraphProto& graph, SubgraphContent& content) {
   for (const auto& input : graph.input()) made.insert(input.name());
   for (const auto& tensor : graph.initializer()) {
     made.insert(tensor.name());
-    if (tensor.data_location() == onnx::TensorProto::EXTERNAL) inside.external_data = true;
+    collect_tensor(tensor, inside);
   }
   for (const auto& tensor : graph.sparse_initializer()) made.insert(tensor.values().name());
   for (const auto& node : graph.node()) {
@@ -45,6 +61,8 @@ void collect_graph(const onnx::GraphProto& graph, SubgraphContent& content) {
   content.names.merge(inside.names);
   content.operators.merge(inside.operators);
   content.external_data = content.external_data || inside.external_data;
+  content.parameters += inside.parameters;
+  content.bytes += inside.bytes;
   for (const auto& name : inside.reads)
     if (!name.empty() && !made.contains(name)) content.reads.insert(name);
 }

@@ -22,6 +22,8 @@ struct SubgraphContent {
   std::set<std::string> names;  // every value name inside
   std::set<std::pair<std::string, std::string>> operators;  // (domain, op), also of nested subgraphs
   bool external_data = false;                               // some tensor inside keeps its data in a file
+  int64_t parameters = 0;  // elements of floating-point tensors that are no scalars, as far as the file has them
+  int64_t bytes = 0;       // of all tensors
 };
 
 // Everything inside the subgraph attributes of a node; empty when it has none.
