@@ -192,7 +192,9 @@ void throw_unknown_dataset(std::string_view data) {
   std::string names;
   for (const auto& known : known_datasets()) names += std::string(known.name) + ", ";
   throw Error(ErrorKind::usage, "data",
-              "unknown data set \"{}\"; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE and voc:DIR", data, names);
+              "unknown data set \"{}\"; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE, voc:DIR, segmentation:DIR, "
+              "coco:FILE and yolo:DIR",
+              data, names);
 }
 
 }  // namespace pare
