@@ -58,17 +58,17 @@ TEST(Boxes, CocoFilesThatAreBroken) {
 }
 
 TEST(Boxes, CocoPicturesLieBesideTheFile) {
-  TemporaryDirectory directory;
-  fs::create_directories(directory.path() / "val2017");
+  TemporaryDirectory directory("boxes_1");
+  fs::create_directories(directory.path / "val2017");
   for (const char* name : {"a.png", "b.png"})
-    write_png(directory.path() / "val2017" / name, at::zeros({3, 6, 8}, at::kByte));
+    write_png(directory.path / "val2017" / name, at::zeros({3, 6, 8}, at::kByte));
   const auto file = directory.write("annotations/instances_val2017.json", kCoco);
   const Dataset data = load_dataset({.data = "coco:" + file.string(), .size = 12, .width = 16});
   EXPECT_EQ(data.label_kind(), LabelKind::boxes);
   EXPECT_EQ(data.labels.sizes(), (std::vector<int64_t>{2, 2, 6}));
   EXPECT_TRUE(at::equal(data.labels[0][0], at::tensor({4.f, 2.f, 12.f, 8.f, 1.f, 0.f})));
   EXPECT_EQ(data.labels[1][0][4].item<double>(), -1) << "a picture without boxes";
-  fs::remove(directory.path() / "val2017/b.png");
+  fs::remove(directory.path / "val2017/b.png");
   EXPECT_THROW(load_dataset({.data = "coco:" + file.string()}), Error);
 }
 
@@ -80,16 +80,16 @@ TEST(Boxes, OfYolosTexts) {
   EXPECT_DOUBLE_EQ(boxes[0].bottom, 0.7);
   for (const char* broken : {"1 2 3 4", "x 0 0 1 1", "1.5 0 0 1 1", "-1 0 0 1 1", "1 nan 0 1 1", "1 0 0 1 1 0.9"})
     EXPECT_THROW(decode_yolo_boxes(broken, "test"), Error) << broken;
-  TemporaryDirectory directory;
+  TemporaryDirectory directory("boxes_2");
   for (const char* split : {"train", "val"}) {
-    fs::create_directories(directory.path() / "images" / split);
-    write_png(directory.path() / "images" / split / "p.png", at::zeros({3, 10, 20}, at::kByte));
+    fs::create_directories(directory.path / "images" / split);
+    write_png(directory.path / "images" / split / "p.png", at::zeros({3, 10, 20}, at::kByte));
   }
   directory.write("labels/val/p.txt", "1 0.5 0.5 0.5 0.4\n");
-  const Dataset data = load_dataset({.data = "yolo:" + directory.path().string(), .split = "test"});
+  const Dataset data = load_dataset({.data = "yolo:" + directory.path.string(), .split = "test"});
   EXPECT_TRUE(at::allclose(data.labels[0][0], at::tensor({5.f, 3.f, 15.f, 7.f, 1.f, 0.f})));
   EXPECT_EQ(data.classes.size(), 2U);
-  EXPECT_EQ(load_dataset({.data = "yolo:" + directory.path().string(), .split = "train"}).labels.numel(), 0);
+  EXPECT_EQ(load_dataset({.data = "yolo:" + directory.path.string(), .split = "train"}).labels.numel(), 0);
 }
 
 TEST(Boxes, OfVocsXml) {

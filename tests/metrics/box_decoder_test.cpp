@@ -78,7 +78,7 @@ TEST(BoxDecoder, RetinaFaceOffsetsFromAnchors) {
 
 TEST(BoxDecoder, BlazeFaceOffsetsArePixelsInTwoParts) {
   const Graph graph = detector_of(128, 128, {"s1", "s2", "b1", "b2"});
-  TemporaryDirectory directory;
+  TemporaryDirectory directory("box_1");
   const auto file = directory.write("blaze.toml", R"(head = "anchors"
 score-form = "sigmoid"
 strides = [8, 16]
@@ -143,7 +143,7 @@ TEST(BoxDecoder, SaysWhatIsWrong) {
   const Graph graph = detector_of(64, 64, {"out"});
   EXPECT_THROW(find_box_decoder("yolov5").decode(graph, {at::zeros({1, 3})}, 1), Error);
   EXPECT_THROW(find_box_decoder("ultraface").decode(graph, {at::zeros({1, 3, 5})}, 1), Error);
-  TemporaryDirectory directory;
+  TemporaryDirectory directory("box_2");
   EXPECT_THROW(find_box_decoder(directory.write("odd.toml", "haed = \"rows\"\n").string()), Error);
 }
 

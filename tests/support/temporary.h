@@ -1,10 +1,10 @@
 // A directory that is there for as long as a test.
 #pragma once
 
-#include <cstdlib>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -12,30 +12,23 @@ namespace pare {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "pare-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary directory: " + name);
-    path_ = name;
+  explicit TemporaryDirectory(const std::string& name)
+      : path(std::filesystem::temp_directory_path() / ("pare_" + name + "_" + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directories(path);
   }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-
   // A file in it, with the directories on the way.
-  std::filesystem::path write(const std::string& name, std::string_view text) const {
-    const auto file = path_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
+  std::filesystem::path write(const std::string& name, std::string_view bytes) const {
+    std::filesystem::create_directories((path / name).parent_path());
+    std::ofstream(path / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return path / name;
   }
 
- private:
-  std::filesystem::path path_;
+  std::filesystem::path path;
 };
 
 }  // namespace pare

@@ -182,7 +182,7 @@ Evaluation evaluated(Scores scores, Samples some, const SampleStream& stream, in
 
 void EvaluateOptions::describe(OptionVisitor& options) {
   options.field("batch", batch, "images that run at once, at most");
-  options.field("ensemble", ensemble, "also evaluate the average of all models' predictions");
+  options.essential().field("ensemble", ensemble, "also evaluate the average of all models' predictions");
   options.field("threshold", threshold,
                 "several labels, or a mask by one score: a class is predicted where its logit is at least this");
   options.field("decoder", decoder,
