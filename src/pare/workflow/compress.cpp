@@ -242,21 +242,22 @@ class Compressor {
     if (wanted >= 1)
       throw Error(ErrorKind::usage, OptionName{"latency"}, "the original takes {:.2f} ms already",
                   1000 * table.whole());
-    double aim = wanted;
-    std::optional<Selection> best;
-    double fastest = 1;
+    constexpr double kClose = 0.03;
+    double aim = wanted, most = 0, fastest = 1;
+    std::optional<Selection> best, nearest;  // that cuts least, of those fast enough; that is fastest
     for (int i = 0; i < kTries; ++i) {
       const auto selection = allocated(cost, table.whole() * aim);
       if (!selection) break;
       const auto times = meter_.measure({given_, without(*selection)}, timing("timing the plan"));
       const double took = times[1].undisturbed() / times[0].undisturbed();
-      if (took < fastest) best = selection, fastest = took;
-      if (took <= wanted) return *selection;
-      aim *= 0.99 * wanted / took;
+      if (took < fastest) nearest = selection, fastest = took;
+      if (took <= wanted && aim > most) best = selection, most = aim;
+      if (took <= wanted && took > (1 - kClose) * wanted) break;
+      aim *= (1 - kClose / 3) * wanted / took;
+      if (aim <= most) aim = (1 + kClose / 3) * most;
     }
-    if (!best) throw unreachable(1);
-    if (fastest > 1.02 * wanted) throw unreachable(1 / fastest);
-    return *best;
+    if (!best && fastest > 1.02 * wanted) throw unreachable(1 / fastest);
+    return best ? *best : *nearest;
   }
 
   Error unreachable(double speed_up) const {

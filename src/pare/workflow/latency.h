@@ -28,6 +28,12 @@ class RuntimeFiles {
   int written_ = 0;
 };
 
+struct NodeTime {
+  size_t node = 0;  // or, of nodes that the runtime joined, one of them
+  std::string op;   // as the runtime calls it
+  double seconds = 0;
+};
+
 class LatencyMeter {
  public:
   // Error{usage} for ONNX Runtime where it is not installed; `automatic` takes it where it is.
@@ -39,6 +45,9 @@ class LatencyMeter {
 
   // In turns. Error{failed} when the runtime refuses one.
   std::vector<Latency> measure(const std::vector<Graph>& graphs, const BenchmarkOptions& options) const;
+  // What the nodes take where they stand in the graph. Nothing where the runtime doesn't tell. Error{failed} when it
+  // refuses the graph.
+  std::vector<NodeTime> node_times(const Graph& graph) const;
 
  private:
   Runtime runtime_;

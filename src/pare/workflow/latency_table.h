@@ -1,8 +1,8 @@
-// What a network would take without some of its channels, from its layers measured alone at several widths.
+// What a network would take without some of its channels, from what its layers take at several widths.
 //
-// Each layer (with the activation after it) runs by itself at a few common widths of all groups; between them its time
-// goes linearly with its multiply-accumulates. The sum is scaled to what the whole network takes, and what is in no
-// layer stays as it is.
+// The layers (each with the activation after it) are timed at a few common widths of all groups: where they stand, if
+// the runtime has a profile, else each by itself. Between them a layer's time goes linearly with its
+// multiply-accumulates. The sum is scaled to what the whole network takes, and what is in no layer stays as it is.
 #pragma once
 
 #include <set>

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Answers a line with a line: "version" with its version, a model to open with its number, a number with the seconds of
-// a run of that model.
+// a run of that model, a model to profile with the seconds of its nodes.
 constexpr const char* kServer = R"js(
 const require_ = require('module').createRequire(process.argv[1] + '/');
 const ort = require_('onnxruntime-node');
@@ -32,9 +32,9 @@ const lines = require('readline').createInterface({input: process.stdin});
 const models = [];
 const answer = (text) => process.stdout.write(String(text).replace(/\n/g, ' ') + '\n');
 const version = () => require_('onnxruntime-node/package.json').version;
-async function open({file, inputs, threads}) {
+async function session_of({file, inputs, threads}, more) {
   const session = await ort.InferenceSession.create(file, {
-    intraOpNumThreads: threads, interOpNumThreads: 1, executionMode: 'sequential', logSeverityLevel: 3});
+    intraOpNumThreads: threads, interOpNumThreads: 1, executionMode: 'sequential', logSeverityLevel: 3, ...more});
   const feeds = {};
   for (const {name, type, dims} of inputs) {
     const data = new arrays[type](dims.reduce((a, b) => a * b, 1));
@@ -42,7 +42,29 @@ async function open({file, inputs, threads}) {
     feeds[name] = new ort.Tensor(type, data, dims);
   }
   await session.run(feeds);
-  return models.push({session, feeds}) - 1;
+  return {session, feeds};
+}
+async function open(model) {
+  return models.push(await session_of(model, {})) - 1;
+}
+async function profile(model) {
+  const fs = require('fs'), path = require('path');
+  const prefix = model.file + '-profile';
+  const {session, feeds} = await session_of(model, {enableProfiling: true, profileFilePrefix: prefix});
+  const end = Date.now() + 2000;
+  for (let i = 0; i < 10 || (i < 200 && Date.now() < end); ++i) await session.run(feeds);
+  session.endProfiling();
+  await session.release();
+  const files = fs.readdirSync(path.dirname(prefix)).filter(name => name.startsWith(path.basename(prefix)));
+  const times = {};
+  for (const {cat, name, dur, args} of JSON.parse(fs.readFileSync(path.join(path.dirname(prefix), files[0]), 'utf8')))
+    if (cat === 'Node' && name.endsWith('_kernel_time'))
+      (times[name] ??= {name: name.slice(0, -12), op: args.op_name, taken: []}).taken.push(dur);
+  for (const name of files) fs.unlinkSync(path.join(path.dirname(prefix), name));
+  return JSON.stringify(Object.values(times).map(({name, op, taken}) => {
+    const sorted = taken.sort((a, b) => a - b);
+    return {name, op, seconds: sorted[Math.floor(sorted.length / 10)] / 1e6};
+  }));
 }
 async function run(index) {
   const {session, feeds} = models[index];
@@ -54,8 +76,8 @@ async function run(index) {
   for await (const line of lines) {
     try {
       const request = JSON.parse(line);
-      const work = {number: run, object: open, string: version}[typeof request];
-      answer(await work(request));
+      const work = {number: run, object: request.profile ? profile : open, string: version}[typeof request];
+      answer(await work(request.profile ?? request));
     } catch (error) {
       answer('error ' + error.message);
     }
@@ -156,6 +178,14 @@ size_t OnnxRuntime::add(const Model& model) {
   // The name of a file that is not UTF-8 is refused there by name.
   const std::string request = json_text(opening(model, batch_, threads_));
   return std::strtoul(ask(request).c_str(), nullptr, 10);
+}
+
+std::vector<OnnxRuntime::NodeTime> OnnxRuntime::node_times(const Model& model) {
+  const nlohmann::json request = {{"profile", opening(model, batch_, threads_)}};
+  std::vector<NodeTime> times;
+  for (const auto& node : nlohmann::json::parse(ask(json_text(request))))
+    times.push_back({node.at("name"), node.at("op"), node.at("seconds")});
+  return times;
 }
 
 double OnnxRuntime::run(size_t model) { return std::strtod(ask(std::to_string(model)).c_str(), nullptr); }
