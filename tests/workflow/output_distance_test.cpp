@@ -154,7 +154,7 @@ TEST(OutputDistance, MeasuresWhatCompressionMakesOfMaps) {
     ASSERT_EQ(result.after.metrics.size(), 4U);
     EXPECT_GT(result.after.metrics[0].second, 0);
     EXPECT_LT(result.after.metrics[0].second, 1);
-    EXPECT_THAT(result.notes, testing::Contains(testing::HasSubstr("measured by the distance of outputs")));
+    EXPECT_THAT(result.notes, testing::Contains(testing::HasSubstr("measured by how far outputs agree")));
     fs::remove_all(folder);
   }
 }
