@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pare/evaluate.h"
 #include "pare/graph.h"
 #include "pare/observer.h"
 #include "pare/samples.h"
@@ -58,6 +59,49 @@ Verification verify(const Graph& a, const Graph& b, const Samples& samples, cons
 // On random inputs.
 Verification verify(const Graph& a, const Graph& b, const VerifyOptions& options = {},
                     Observer& observer = unobserved());
+
+// How far a model still does what another does, without labels: for any number of inputs and outputs.
+struct AgreementOptions {
+  std::string decoder;       // of detectors: how outputs become boxes (EvaluateOptions); empty: boxes are not compared
+  double box_score = 0.5;    // boxes that count
+  double box_overlap = 0.5;  // two boxes are the same where their intersection is at least this part of their union
+
+  void describe(OptionVisitor& options);
+  void describe_boxes(OptionVisitor& options);  // all but the decoder
+};
+
+// Of outputs z of the reference and z' of the other, means over samples.
+struct OutputAgreement {
+  std::string name;
+  double distance = 0;  // ‖z' − z‖ / ‖z‖
+  double cosine = 0;    // z·z' / ‖z‖‖z'‖
+  double largest = 0;   // the largest |z' − z| of all samples
+  // Where the largest of an output's scores is the same: of [N, C] and [N, C, h, w] along C, of [N, T, C] along C; of
+  // integers where they are equal. NaN where there is nothing to choose from.
+  double classes = 0;
+};
+
+struct Agreement {
+  std::vector<OutputAgreement> outputs;
+  // Of boxes with the same class, paired from the largest overlap down: twice the pairs over the boxes of both models,
+  // and the mean overlap of the pairs. NaN without a decoder, and where neither model finds any.
+  double boxes = std::numeric_limits<double>::quiet_NaN();
+  double box_overlap = std::numeric_limits<double>::quiet_NaN();
+  int64_t reference_boxes = 0;
+  int64_t samples = 0;
+};
+
+// distance, cosine and argmax (means over the outputs that have them), max-difference (the largest), and boxes and
+// box-iou where there is a decoder; what is not defined is not there.
+MetricList metrics_of(const Agreement& agreement);
+std::vector<std::string> agreement_names(bool boxes);
+
+// Models have the reference's numbers of inputs and outputs, else Error{shape}; where an output has another shape, the
+// distance is 1 and nothing agrees.
+std::vector<Agreement> agreement(const Graph& reference, const std::vector<Graph>& models, const Samples& samples,
+                                 const AgreementOptions& options = {}, Observer& observer = unobserved());
+Agreement agreement(const Graph& reference, const Graph& model, const Samples& samples,
+                    const AgreementOptions& options = {}, Observer& observer = unobserved());
 
 enum class NodeChange { same, changed, added, removed };
 std::string_view to_string(NodeChange change);

@@ -21,7 +21,9 @@ class OptionVisitor;
 struct EvaluateOptions {
   int64_t batch = 1000;    // samples that run at once, at most
   bool ensemble = false;   // also the average of the models' class probabilities
-  double threshold = 0.5;  // multi-label: a class is predicted where its logit is at least this
+  double threshold = 0.5;  // several labels or a mask by one score: a class is predicted where it is at least this
+  // Labels are boxes: how outputs become boxes, by name (box_decoders()) or a file that says it (docs/detection.md).
+  std::string decoder;
 
   void describe(OptionVisitor& options);
 };
@@ -51,15 +53,47 @@ struct MultiLabelMetrics {
   double loss = 0;
 };
 
+// Of samples with a class for each pixel. Sums over batches; merge() joins those of several workers.
+struct SegmentationMetrics {
+  at::Tensor
+      confusion;  // int64 [classes, classes + 1]: pixels of a label and of no prediction (NaN), class 0, class 1 …
+
+  // Scores [n, classes, h, w], one score for each pixel (class 1 from `threshold` on, else 0), or classes as integers
+  // [n, h, w]; masks uint8 [n, H, W], 255 = void, which is not counted. Outputs are brought to the size of the masks:
+  // scores bilinearly, before the class is chosen, classes by the nearest.
+  void add(const at::Tensor& outputs, const at::Tensor& masks, double threshold = 0.5);
+  void merge(const SegmentationMetrics& other);
+
+  // TP / (TP + FP + FN) of every class, NaN of those that no mask has. Means are over the classes that masks have, so
+  // that they are the same for every model. NaN without pixels.
+  std::vector<double> iou() const;
+  double miou() const;
+  double pixel_accuracy() const;
+  double mean_accuracy() const;  // of the recalls of the classes
+};
+
+// Of samples with boxes, as COCO defines them: the average precision at 101 recalls, of every class and of
+// intersections over unions of 0.5, 0.55 … 0.95, for boxes of every size and the 100 best detections of a picture; the
+// recall is their mean too. NaN without a box to find.
+struct DetectionMetrics {
+  double map = 0;    // over classes and overlaps
+  double map50 = 0;  // over classes, at an overlap of 0.5
+  double map75 = 0;
+  double recall = 0;            // the largest, over classes and overlaps
+  std::vector<double> classes;  // average precision of each over the overlaps, NaN of those without a box
+};
+
 // The metrics of a model under their names, the one that matters most first: top1, top5, loss; or map, class-map, f1,
-// macro-f1, loss.
+// macro-f1, loss; or miou, pixel-accuracy, mean-accuracy; or box-map, box-map50, box-map75, box-recall.
 using MetricList = std::vector<std::pair<std::string, double>>;
 
-// Of single-label samples `models` is filled, of multi-label samples `multi_label`; in the order of the models, the
-// ensemble last where asked for.
+// Of samples with one class `models` is filled, of others what their labels say (pare/samples.h); in the order of the
+// models, the ensemble last where asked for.
 struct Evaluation {
   std::vector<ClassificationMetrics> models;
   std::vector<MultiLabelMetrics> multi_label;
+  std::vector<SegmentationMetrics> segmentation;
+  std::vector<DetectionMetrics> detection;
   double seconds = 0;  // making batches included, preparing models not
   int64_t samples = 0;
 
@@ -70,8 +104,12 @@ struct Evaluation {
 MetricList metrics_of(const Evaluation& evaluation, size_t model);
 MetricList metrics_of(const ClassificationMetrics& metrics);
 MetricList metrics_of(const MultiLabelMetrics& metrics);
+MetricList metrics_of(const SegmentationMetrics& metrics);
+MetricList metrics_of(const DetectionMetrics& metrics);
 double metric_of(const MetricList& metrics, const std::string& name);  // NaN: there is none
-std::vector<std::string> metric_names(bool multi_label);
+std::vector<std::string> metric_names(LabelKind labels);
+
+std::vector<std::string> box_decoders();
 
 // Models are prepared for inference and run in pieces, one thread each. Error{usage} for samples without labels;
 // Error{shape} when a model does not take them, or a label is none of its scores.

@@ -14,12 +14,21 @@
 
 namespace pare {
 
+// What labels say of a sample: one class, which of the classes are there, the class of every pixel, or boxes.
+enum class LabelKind { one_class, classes, masks, boxes };
+// Error{shape} for a tensor that is none of them.
+LabelKind label_kind(const at::Tensor& labels);
+
+// The six numbers of a labelled box, in pixels of the picture as a network sees it. A class of −1 fills a row up, and a
+// crowd (1, else 0) is many objects in one box, which no detection has to find.
+enum class BoxField { left, top, right, bottom, label, crowd };
+
 struct Samples {
   int64_t size = 0;
   // Samples [begin, end), one tensor for each input of the graph. May be called from several threads at once.
   std::function<std::vector<at::Tensor>(int64_t begin, int64_t end)> inputs;
-  // Their labels, in the same order: classes as int64 [n], or several labels each as uint8 [n, classes]. Empty where
-  // there are none.
+  // Their labels, in the same order: classes as int64 [n]; several each as uint8 [n, classes]; a class for each pixel
+  // as uint8 [n, height, width], 255 = void; or boxes (BoxField) as float32 [n, boxes, 6]. Empty where there are none.
   std::function<at::Tensor(int64_t begin, int64_t end)> labels;
 
   bool labelled() const { return static_cast<bool>(labels); }

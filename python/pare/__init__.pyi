@@ -135,6 +135,7 @@ def evaluate(
     batch: int = ...,
     ensemble: bool = ...,
     threshold: float = ...,
+    decoder: str = ...,
 ) -> results.Evaluation: ...
 
 def explain(

@@ -1,15 +1,14 @@
-// Helpers of the data tests: bytes, idx files, gzip, and directories that vanish.
+// Helpers of the data tests: bytes, idx files and gzip.
 #pragma once
 
-#include <unistd.h>
 #include <zlib.h>
 
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "support/temporary.h"  // IWYU pragma: export
 
 namespace pare {
 
@@ -37,24 +36,5 @@ inline std::string idx_of(const std::vector<uint32_t>& sizes, std::string_view v
     for (int shift = 24; shift >= 0; shift -= 8) out.push_back(static_cast<char>(size >> shift));
   return out.append(values);
 }
-
-class TemporaryDirectory {
- public:
-  explicit TemporaryDirectory(const std::string& name)
-      : path(std::filesystem::temp_directory_path() / ("pare_" + name + "_" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(path);
-    std::filesystem::create_directories(path);
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path); }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  void write(const std::string& name, std::string_view bytes) const {
-    std::filesystem::create_directories((path / name).parent_path());
-    std::ofstream(path / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
-
-  std::filesystem::path path;
-};
 
 }  // namespace pare

@@ -55,7 +55,7 @@ parses() {
   [ -z "${seen[$line]:-}" ] || return 0
   seen[$line]=1
   for name in $(grep -oE -- '--(data|transfer)[ =][^ ]+' <<<"$line" | sed -E 's/^[^ =]+.//'); do
-    [[ $name =~ ^($data_sets|folder:.*|csv:.*|voc:.*|[A-Z]+)$ || $name =~ ^($data_sets):. ]] || { bad "$page: $line" "$name is no data set"; return; }
+    [[ $name =~ ^($data_sets|folder:.*|csv:.*|voc:.*|segmentation:.*|coco:.*|yolo:.*|[A-Z]+)$ || $name =~ ^($data_sets):. ]] || { bad "$page: $line" "$name is no data set"; return; }
   done
   for more in "" "$@"; do
     if accepted "$line$more"; then ok "$page: $line"; return; fi

@@ -43,8 +43,9 @@ export function writeNpy(path, {type, dims, data}) {
   writeFileSync(path, Buffer.concat([prefix, Buffer.from(header, 'latin1'), Buffer.from(data.buffer, data.byteOffset, data.byteLength)]));
 }
 
-// max |a − b| / max |b|; infinite when the shapes differ or a value is not finite in only one of them.
-export function relativeError(a, b) {
+// max |a − b| / max |b|; infinite when the shapes differ or a value is not finite in only one of them. Where max |b| is less than
+// `least`, that counts: outputs near zero are rounding.
+export function relativeError(a, b, least = 0) {
   if (a.dims.join() !== b.dims.join()) return Infinity;
   let difference = 0, scale = 0;
   for (let i = 0; i < b.data.length; ++i) {
@@ -54,5 +55,6 @@ export function relativeError(a, b) {
     const d = Math.abs(x - y);
     difference = Math.max(difference, Number.isNaN(d) ? Infinity : d);
   }
+  scale = Math.max(scale, least);
   return scale > 0 ? difference / scale : difference;
 }

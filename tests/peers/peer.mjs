@@ -17,7 +17,7 @@ const runtime = spawn(process.execPath, [join(dirname(fileURLToPath(import.meta.
 runtime.stdin.on('error', () => {});  // its end shows as the end of its answers
 const answers = createInterface({input: runtime.stdout})[Symbol.asyncIterator]();
 export async function onnxRuntimeOutputs(model, input, outdir) {
-  runtime.stdin.write(JSON.stringify({model, inputs: [input], outdir}) + '\n');
+  runtime.stdin.write(JSON.stringify({model, inputs: [input].flat(), outdir}) + '\n');
   const {value, done} = await answers.next();
   if (done) {
     console.error('ONNX Runtime ended before it answered');

@@ -220,6 +220,28 @@ TEST(HeldOut, MeasuresByWhatSamplesAndAnswersAre) {
   EXPECT_NEAR(top1.score(constant).drop, 1 - share, 1e-12);
 }
 
+// Maps are judged by closeness, whether the original's are kept or made again.
+TEST(HeldOut, MapsNeedNotBeKept) {
+  TestGraph g(31);
+  const auto trunk = g.relu(g.conv(g.input("x", {-1, 3, 8, 8}), 3, 8));
+  const Graph graph = g.finish(g.conv(trunk, 8, 4, 1));
+  Graph other = graph;
+  for (auto& [name, tensor] : other.tensors)
+    if (tensor.is_floating_point()) tensor = 0.9 * tensor;
+  at::manual_seed(3);
+  const Samples samples = samples_of({at::randn({21, 3, 8, 8}, at::kDouble)});
+  Observer nobody;
+  const HeldOut kept(graph, samples, nobody), made_again(graph, samples, nobody, 0);
+  EXPECT_EQ(kept.metric(), "closeness");
+  EXPECT_EQ(made_again.original(), 1);
+  EXPECT_NEAR(kept.original(), 1, 1e-12);
+  const auto z = Program(graph).run(samples.inputs(0, 21), {}).outputs[0].flatten(1);
+  const auto w = Program(other).run(samples.inputs(0, 21), {}).outputs[0].flatten(1);
+  const double closeness = (1 - (w - z).square().sum(1) / z.square().sum(1)).mean().item<double>();
+  EXPECT_NEAR(kept.score(other).score, closeness, 1e-6);
+  EXPECT_EQ(made_again.score(other).score, kept.score(other).score);
+}
+
 TEST(LatencyTable, CurvesRiseAndAreLinearBetween) {
   const LatencyCurve curve = latency_curve({{1, 8}, {0.25, 3}, {0.5, 2.5}, {0.75, 5}});
   EXPECT_DOUBLE_EQ(curve.at(1), 8);

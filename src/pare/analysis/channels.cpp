@@ -333,8 +333,11 @@ std::string why_no_channels(const Graph& graph, const ChannelMap& map) {
     if (has_subgraph(node)) bodies.push_back(describe(node));
   }
   if (unknown.empty() && !bodies.empty())
-    return fmt::format("no layer outside the subgraphs of {} makes channels, and those inside stay as they are",
-                       fmt::join(bodies, ", "));
+    return fmt::format(
+        "no layer outside the subgraphs of {} makes channels, and those inside stay as they are; where an input "
+        "decides "
+        "which of them runs, convert with `bind` makes it a constant",
+        fmt::join(bodies, ", "));
   if (unknown.empty() && !map.shapes.unknown.empty())
     return "shapes are not known; say the inputs' by `input-shape` NAME=1x3xHxW";
   if (unknown.empty()) return "no layer makes channels";

@@ -10,14 +10,30 @@
 
 namespace pare {
 
+namespace {
+
+const std::vector<std::string> picture_data = {"folder:*", "csv:*", "voc:*", "segmentation:*", "coco:*", "yolo:*"};
+
+}  // namespace
+
+bool DataChoice::has_pictures() const {
+  return std::ranges::any_of(picture_data, [&](const std::string& glob) {
+    return data.starts_with(std::string_view(glob).substr(0, glob.size() - 1));
+  });
+}
+
 void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
   options.heading("data");
   options.essential().field(
-      "data", data, "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR, csv:FILE or voc:DIR");
+      "data", data,
+      "fashion-mnist, mnist, cifar10, cifar100, scenes, NAME:DIR, folder:DIR, csv:FILE, voc:DIR, segmentation:DIR, "
+      "coco:FILE or yolo:DIR");
   options.field("split", split, "part of the data; segmentation: the images of voc:DIR that have masks",
                 {"train", "test", "segmentation"});
-  options.essential().field("limit", limit,
-                            "take only so many images, the first ones (0: all; of scenes 12,000 train, 1,000 test)");
+  options.essential().field(
+      "limit", limit,
+      "take only so many images, the first ones; of segmentation, coco and yolo evenly spaced (0: all; of "
+      "scenes 12,000 train, 1,000 test)");
   describe_pictures(options);
   options.field("class-map", class_map,
                 "classes in the order of the model's outputs, one per line (default: classes.txt of the directory, the "
@@ -29,8 +45,8 @@ void DataChoice::describe(OptionVisitor& options, const OptionScope& pictures) {
   };
   options.only({"split", "limit"}, {with("data")});
   options.only({"mean", "std"}, also({with("data")}));
-  options.only({"size", "preprocess"}, also({with("data", {"folder:*", "csv:*", "voc:*"})}));
-  options.only({"class-map"}, {with("data", {"folder:*", "csv:*"})});
+  options.only({"size", "preprocess"}, also({with("data", picture_data)}));
+  options.only({"class-map"}, {with("data", {"folder:*", "csv:*", "segmentation:*", "coco:*", "yolo:*"})});
   options.only({"data-seed"}, {with("data", {"scenes"})});
 }
 
@@ -40,8 +56,8 @@ void DataChoice::describe_pictures(OptionVisitor& options) {
   options.field("std", std, "likewise");
   options.field("size", size, "make pictures SIZE x SIZE (0: as the model takes them)");
   options.field("preprocess", preprocess,
-                "how pictures are made to fit (default: the model's; else imagenet for colour of 128 pixels a side and "
-                "more, crop for the rest)",
+                "how pictures are made to fit (default: the model's; else stretch where labels are masks or boxes, "
+                "imagenet for other colour of 128 pixels a side and more, crop for the rest)",
                 image_fit_names());
 }
 
@@ -97,7 +113,8 @@ std::optional<ImageFit> DataChoice::asked_fit(const Graph& model) const {
 Dataset DataChoice::load(const Graph& model, bool unlabelled) const {
   if (data.empty())
     throw Error(ErrorKind::usage, OptionName{"data"},
-                "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR, csv:FILE or voc:DIR");
+                "name the data: fashion-mnist, mnist, cifar10, cifar100, scenes, folder:DIR, csv:FILE, voc:DIR, "
+                "segmentation:DIR, coco:FILE or yolo:DIR");
   if (limit < 0) throw Error(ErrorKind::usage, OptionName{"limit"}, "expected 0 or more, found {}", limit);
   DataOptions options{.data = data,
                       .split = split,
@@ -185,7 +202,9 @@ std::vector<std::string> DataChoice::picture_notes(const Graph& model) const {
     const auto extent = [&](size_t i, int64_t open) {
       return dims != nullptr && (*dims)[i].fixed() ? (*dims)[i].size : open;
     };
-    const ImageFit fit = usual_fit(extent(1, 3), extent(2, size), extent(3, size));
+    const ImageFit fit =
+        DataOptions{.data = data, .size = extent(2, size), .width = extent(3, size), .channels = extent(1, 3)}
+            .picture_fit();
     notes.push_back(
         fmt::format("does not say how pictures are made to fit: `preprocess` {} is a guess", to_string(fit)));
   }

@@ -46,9 +46,7 @@ struct DataChoice {
   // a `size` that the model does not take.
   PictureInput picture_input(const Graph& model, const ValueInfo& input, const ImageExtents& stored) const;
 
-  bool has_pictures() const {
-    return data.starts_with("folder:") || data.starts_with("csv:") || data.starts_with("voc:");
-  }
+  bool has_pictures() const;  // that lie in files and are fitted
   // Into the model's metadata goes what was asked for, so that it is shown the same later.
   void keep_asked(Graph& model) const;
   // What a user should know of the pictures that this model is shown: what is a guess, and what it learned otherwise.

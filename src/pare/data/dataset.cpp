@@ -6,12 +6,15 @@
 #include <cmath>
 
 #include "pare/data/cifar.h"
+#include "pare/data/coco.h"
 #include "pare/data/folder.h"
 #include "pare/data/idx.h"
 #include "pare/data/picture_table.h"
 #include "pare/data/places.h"
 #include "pare/data/scenes.h"
+#include "pare/data/segmentation.h"
 #include "pare/data/voc.h"
+#include "pare/data/yolo_boxes.h"
 #include "pare/error.h"
 
 namespace pare {
@@ -85,10 +88,7 @@ Dataset dataset_of(const std::string& name, LabelledPictures pictures, const Dat
 }
 
 Dataset load_folder(const fs::path& directory, const DataOptions& options) {
-  fs::path root = directory;
-  const bool test = fs::is_directory(directory / "test"), val = fs::is_directory(directory / "val");
-  const bool divided = fs::is_directory(directory / "train") && (test || val);  // one alone may be a class of that name
-  if (divided) root = directory / (options.split == "train" ? "train" : test ? "test" : "val");
+  const auto [root, divided] = divided_root(directory, options.split);
   if (!fs::is_directory(root)) throw Error(ErrorKind::file, root.string(), "is not a directory");
   if (options.unlabelled && folder_classes(root).empty()) {
     Dataset out = dataset_of("folder", read_unlabelled_folder(root, picture_options(options)), options);
@@ -116,8 +116,28 @@ Dataset load_table(const fs::path& file, const DataOptions& options) {
   return out;
 }
 
+// Every place of masks is a class or void, and there is one for each pixel.
+void check_pixels(const Dataset& dataset, const at::Tensor& masks, int64_t classes) {
+  const std::vector<int64_t> wanted = {dataset.size(), dataset.height(), dataset.width()};
+  if (masks.scalar_type() != at::kByte || masks.sizes() != wanted)
+    throw Error(ErrorKind::shape, dataset.name, "masks of {} {}, expected uint8 {}", c10::toString(masks.scalar_type()),
+                fmt::join(masks.sizes(), "x"), fmt::join(wanted, "x"));
+  if (masks.ge(classes).logical_and(masks.ne(255)).any().item<bool>())
+    throw Error(ErrorKind::format, dataset.name, "a mask names a class above {}", classes - 1);
+}
+
+void check_boxes(const Dataset& dataset, const at::Tensor& boxes) {
+  const auto classes = static_cast<double>(dataset.classes.size());
+  if (boxes.size(0) != dataset.size())
+    throw Error(ErrorKind::format, dataset.name, "{} images but boxes of {}", dataset.size(), boxes.size(0));
+  if (boxes.select(2, static_cast<int64_t>(BoxField::label)).ge(classes).any().item<bool>())
+    throw Error(ErrorKind::format, dataset.name, "a box has a class that is not one of {}", dataset.classes.size());
+}
+
 void check_labels(const Dataset& dataset) {
   const auto classes = static_cast<int64_t>(dataset.classes.size());
+  if (dataset.label_kind() == LabelKind::masks) return check_pixels(dataset, dataset.labels, classes);
+  if (dataset.label_kind() == LabelKind::boxes) return check_boxes(dataset, dataset.labels);
   if (dataset.multi_label()) {
     if (dataset.labels.size(1) != classes || dataset.labels.gt(1).any().item<bool>())
       throw Error(ErrorKind::format, dataset.name, "labels of {} for {} classes, expected a 0 or 1 for each",
@@ -129,16 +149,6 @@ void check_labels(const Dataset& dataset) {
     if (labels[i] < 0 || labels[i] >= classes)
       throw Error(ErrorKind::format, dataset.name, "label {} of image {} is not one of {} classes", labels[i], i,
                   classes);
-}
-
-void check_masks(const Dataset& dataset) {
-  const auto& masks = dataset.masks;
-  const std::vector<int64_t> wanted = {dataset.size(), dataset.height(), dataset.width()};
-  if (masks.scalar_type() != at::kByte || masks.sizes() != wanted)
-    throw Error(ErrorKind::shape, dataset.name, "masks of {} {}, expected uint8 {}", c10::toString(masks.scalar_type()),
-                fmt::join(masks.sizes(), "x"), fmt::join(wanted, "x"));
-  if (masks.gt(static_cast<int64_t>(dataset.classes.size())).logical_and(masks.ne(255)).any().item<bool>())
-    throw Error(ErrorKind::format, dataset.name, "a mask names a class above {}", dataset.classes.size());
 }
 
 void fill_channels(std::vector<double>& values, int64_t channels, const char* what) {
@@ -157,11 +167,7 @@ void check_dataset(Dataset& dataset) {
   if (dataset.images.dim() != 4 || (type != at::kByte && type != at::kFloat))
     throw Error(ErrorKind::shape, dataset.name, "images of {} {}, expected uint8 or float [N, C, H, W]",
                 c10::toString(dataset.images.scalar_type()), fmt::join(dataset.images.sizes(), "x"));
-  const bool single = dataset.labels.dim() == 1 && dataset.labels.scalar_type() == at::kLong;
-  const bool multi = dataset.labels.dim() == 2 && dataset.labels.scalar_type() == at::kByte;
-  if (!single && !multi)
-    throw Error(ErrorKind::shape, dataset.name, "labels of {} {}, expected int64 [N] or uint8 [N, K]",
-                c10::toString(dataset.labels.scalar_type()), fmt::join(dataset.labels.sizes(), "x"));
+  if (dataset.label_kind() == LabelKind::one_class) dataset.labels = dataset.labels.to(at::kLong);
   if (dataset.images.size(0) != dataset.labels.size(0))
     throw Error(ErrorKind::format, dataset.name, "{} images but {} labels", dataset.images.size(0),
                 dataset.labels.size(0));
@@ -170,11 +176,39 @@ void check_dataset(Dataset& dataset) {
   dataset.labels = dataset.labels.contiguous();
   check_labels(dataset);
   if (dataset.masks.defined()) {
-    check_masks(dataset);
+    check_pixels(dataset, dataset.masks, static_cast<int64_t>(dataset.classes.size()) + 1);
     dataset.masks = dataset.masks.contiguous();
   }
   fill_channels(dataset.mean, dataset.channels(), "mean");
   fill_channels(dataset.std, dataset.channels(), "std");
+}
+
+ImageFit DataOptions::picture_fit() const {
+  if (fit) return *fit;
+  // No part may be cut off where it matters what is where.
+  const bool whole = data.starts_with("segmentation:") || data.starts_with("coco:") || data.starts_with("yolo:");
+  return whole ? ImageFit::stretch : usual_fit(channels, size, picture_size().width);
+}
+
+Dataset labelled_by(Dataset data, LabelKind kind) {
+  if (data.label_kind() == kind) return data;
+  at::Tensor& other = kind == LabelKind::masks ? data.masks : data.boxes;
+  if (!other.defined() || (kind != LabelKind::masks && kind != LabelKind::boxes))
+    throw Error(ErrorKind::usage, OptionName{"data"}, "{} has no {}", data.name,
+                kind == LabelKind::masks ? "masks: expected segmentation:DIR, or voc:DIR and the `split` segmentation"
+                                         : "boxes: expected coco:FILE, yolo:DIR, or voc:DIR whose objects have them");
+  data.labels = other;
+  if (kind == LabelKind::masks) data.classes.insert(data.classes.begin(), "background");
+  data.masks = data.boxes = at::Tensor();
+  return data;
+}
+
+void require_classes(const Dataset& data) {
+  const LabelKind kind = data.label_kind();
+  if (kind == LabelKind::masks || kind == LabelKind::boxes)
+    throw Error(ErrorKind::usage, OptionName{"data"},
+                "the labels of {} are {}: nothing is learned from them, expected classes of pictures", data.name,
+                kind == LabelKind::masks ? "masks" : "boxes");
 }
 
 Dataset samples_at(const Dataset& data, const at::Tensor& places) {
@@ -182,6 +216,7 @@ Dataset samples_at(const Dataset& data, const at::Tensor& places) {
   result.images = data.images.index_select(0, places);
   result.labels = data.labels.index_select(0, places);
   if (data.masks.defined()) result.masks = data.masks.index_select(0, places);
+  if (data.boxes.defined()) result.boxes = data.boxes.index_select(0, places);
   result.files.clear();
   for (int64_t i = 0; !data.files.empty() && i < places.numel(); ++i)
     result.files.push_back(data.files.at(static_cast<size_t>(places[i].item<int64_t>())));
@@ -204,6 +239,12 @@ Dataset load_dataset(const DataOptions& options) {
     dataset = load_table(directory, options);
   else if (name == "voc" && !directory.empty())
     dataset = load_voc(directory, options);
+  else if (name == "segmentation" && !directory.empty())
+    dataset = load_segmentation(directory, class_map(directory, options), picture_options(options), options.split);
+  else if (name == "coco" && !directory.empty())
+    dataset = load_coco(directory, class_map(fs::path(directory).parent_path(), options), picture_options(options));
+  else if (name == "yolo" && !directory.empty())
+    dataset = load_yolo(directory, class_map(directory, options), picture_options(options), options.split);
   else if (name == "scenes")
     dataset = load_scenes(directory, options);
   else
@@ -212,7 +253,7 @@ Dataset load_dataset(const DataOptions& options) {
   if (!options.std.empty()) dataset.std = options.std;
   check_dataset(dataset);
   if (options.limit > 0 && options.limit < dataset.size()) {
-    for (at::Tensor* part : {&dataset.images, &dataset.labels, &dataset.masks})
+    for (at::Tensor* part : {&dataset.images, &dataset.labels, &dataset.masks, &dataset.boxes})
       if (part->defined()) *part = part->slice(0, 0, options.limit).clone();  // lets go of the rest
     if (!dataset.files.empty()) dataset.files.resize(static_cast<size_t>(options.limit));
   }

@@ -8,7 +8,12 @@
 //                          DIR/classes.txt has the classes in the order of a network's outputs, one per line
 //   csv:FILE               a table of pictures (data/picture_table.h): file, label and perhaps split; classes.txt may
 //                          lie beside it
-//   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split segmentation
+//   voc:DIR                PASCAL VOC's development kit (data/voc.h): multi-label, with masks in the split
+//   segmentation,
+//                          and with the boxes of its objects
+//   segmentation:DIR       pictures with a class for each pixel (data/segmentation.h)
+//   coco:FILE              pictures with boxes, in COCO's JSON (data/coco.h)
+//   yolo:DIR               pictures with boxes, a text file for each (data/yolo_boxes.h)
 //   scenes, scenes:DIR     composed multi-label scenes with masks (data/scenes.h), made in memory or read
 //
 // Pure functions (they read files and the environment); any thread. A Dataset is a value whose tensors nobody writes
@@ -25,14 +30,16 @@
 #include <vector>
 
 #include "pare/data/pictures.h"
+#include "pare/samples.h"
 
 namespace pare {
 
 struct Dataset {
   std::string name;
   at::Tensor images;  // uint8 [N, C, H, W]; or float32, as a network sees them: these are not normalised again
-  at::Tensor labels;  // int64 [N], each in [0, K) for K classes; or multi-label: uint8 [N, K], 1 = present
+  at::Tensor labels;  // as Samples has them: each in [0, K) for K classes; multi-label: uint8 [N, K], 1 = present
   at::Tensor masks;   // uint8 [N, H, W]: 0 = background, class + 1, 255 = void; undefined without masks
+  at::Tensor boxes;   // of multi-label pictures, as Samples has them; undefined where they are not known
   std::vector<std::string> classes;  // their names
   bool unlabelled = false;           // the labels say nothing, and there is one class
   bool labels_by_name = false;       // their order is that of the classes, which a network may not share
@@ -41,6 +48,7 @@ struct Dataset {
   std::string preprocess;            // how pictures were made to fit (data/preprocess.h); empty: they are as stored
   std::vector<PictureFile> files;    // of each image, where it lies in a file of its own; else none
 
+  LabelKind label_kind() const { return pare::label_kind(labels); }
   bool multi_label() const { return labels.dim() == 2; }
   int64_t size() const { return images.size(0); }
   int64_t channels() const { return images.size(1); }
@@ -48,17 +56,26 @@ struct Dataset {
   int64_t width() const { return images.size(3); }
 };
 
+// Labelled by its masks (the first class is then the background) or by its boxes instead. Error{usage} where it has
+// none.
+Dataset labelled_by(Dataset data, LabelKind kind);
+
+// Error{usage} for labels that are masks or boxes, which nothing learns from.
+void require_classes(const Dataset& data);
+
 // The samples at these places, int64 [n].
 Dataset samples_at(const Dataset& data, const at::Tensor& places);
 
 struct DataOptions {
-  std::string data;               // what to load, as above
-  std::string split = "train";    // train or test; voc: also segmentation
-  int64_t limit = 0;              // the first so many (of folder, csv: evenly over the classes); 0: all
+  std::string data;             // what to load, as above
+  std::string split = "train";  // train or test; voc: also segmentation
+  // The first so many; of folder and csv evenly over the classes, of segmentation, coco and yolo evenly over the list;
+  // 0: all.
+  int64_t limit = 0;
   std::vector<double> mean, std;  // one value or one per channel; empty: the data set's own
   int64_t size = 0;             // folder, csv, voc: the height that pictures are fitted to, and the width; 0: as stored
   int64_t width = 0;            // where it differs from the height
-  std::optional<ImageFit> fit;  // folder, csv, voc: how they are fitted; none: usual_fit()
+  std::optional<ImageFit> fit;  // of pictures: how they are fitted; none: usual_fit(), stretched where places count
   int64_t channels = 3;         // folder, csv: 3 or 1
   bool unlabelled = false;      // folder: pictures that lie in no class directories will do
   std::string class_map;        // folder, csv: a file of classes (pictures.h); empty: classes.txt of the directory
@@ -67,7 +84,7 @@ struct DataOptions {
   int threads = 0;                         // decoders; 0: one per core
 
   PictureSize picture_size() const { return {.height = size, .width = width > 0 ? width : size}; }
-  ImageFit picture_fit() const { return fit ? *fit : usual_fit(channels, size, picture_size().width); }
+  ImageFit picture_fit() const;
 };
 
 // Throws Error{usage} for an unknown name or option, Error{file} for missing data (with every place looked in and the

@@ -37,6 +37,19 @@ std::vector<fs::path> class_directories(const fs::path& directory) {
 
 }  // namespace
 
+std::vector<fs::path> pictures_in(const fs::path& directory) {
+  std::vector<fs::path> paths = sorted_entries(directory);
+  std::erase_if(paths, [](const fs::path& path) { return !is_picture_name(path); });
+  return paths;
+}
+
+DividedRoot divided_root(const fs::path& directory, const std::string& split) {
+  const bool test = fs::is_directory(directory / "test"), val = fs::is_directory(directory / "val");
+  // One alone may be a class of that name.
+  if (!fs::is_directory(directory / "train") || !(test || val)) return {directory, false};
+  return {directory / (split == "train" ? "train" : test ? "test" : "val"), true};
+}
+
 std::vector<std::string> folder_classes(const fs::path& directory) {
   std::vector<std::string> names;
   for (const auto& path : class_directories(directory)) names.push_back(path.filename().string());
@@ -52,13 +65,12 @@ LabelledPictures read_image_folder(const fs::path& directory, const std::vector<
   for (size_t c = 0; c < directories.size(); ++c) {
     const int64_t label = class_map.empty() ? static_cast<int64_t>(c) : mapped_class(class_map, directories[c]);
     if (class_map.empty()) classes.push_back(directories[c].filename().string());
-    for (const auto& file : sorted_entries(directories[c]))
-      if (is_picture_name(file)) paths.push_back(file), labels.push_back(label);
+    for (const auto& file : pictures_in(directories[c])) paths.push_back(file), labels.push_back(label);
   }
   std::vector<PictureEntry> entries;
   for (const size_t i : evenly_chosen(labels, options.limit)) entries.push_back({paths[i], labels[i]});
   if (entries.empty()) {
-    const auto loose = std::ranges::count_if(sorted_entries(directory), is_picture_name);
+    const size_t loose = pictures_in(directory).size();
     throw Error(ErrorKind::file, directory.string(),
                 "no images in {} class directories; expected DIR/CLASS/IMAGE.png or .jpg{}", directories.size(),
                 loose > 0 ? fmt::format("; {} pictures lie in no class directory", loose) : "");
@@ -68,9 +80,8 @@ LabelledPictures read_image_folder(const fs::path& directory, const std::vector<
 
 LabelledPictures read_unlabelled_folder(const fs::path& directory, const PictureOptions& options) {
   std::vector<PictureEntry> entries;
-  for (const auto& file : sorted_entries(directory))
-    if (is_picture_name(file) && (options.limit == 0 || static_cast<int64_t>(entries.size()) < options.limit))
-      entries.push_back({file, 0});
+  for (const auto& file : pictures_in(directory))
+    if (options.limit == 0 || static_cast<int64_t>(entries.size()) < options.limit) entries.push_back({file, 0});
   if (entries.empty())
     throw Error(ErrorKind::file, directory.string(),
                 "has no images; expected .png or .jpg, in class directories or not");

@@ -13,6 +13,16 @@
 
 namespace pare {
 
+// The pictures of a directory, in the byte order of their names.
+std::vector<std::filesystem::path> pictures_in(const std::filesystem::path& directory);
+
+// DIR/train and DIR/test (or val) where both are there, else DIR.
+struct DividedRoot {
+  std::filesystem::path path;
+  bool divided = false;
+};
+DividedRoot divided_root(const std::filesystem::path& directory, const std::string& split);
+
 // The names of the directories of a folder that hold classes.
 std::vector<std::string> folder_classes(const std::filesystem::path& directory);
 

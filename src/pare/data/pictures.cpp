@@ -86,6 +86,13 @@ std::vector<size_t> evenly_chosen(const std::vector<int64_t>& labels, int64_t li
   return chosen;
 }
 
+std::vector<size_t> evenly_spaced(size_t count, int64_t limit) {
+  const size_t chosen = limit <= 0 ? count : std::min(count, static_cast<size_t>(limit));
+  std::vector<size_t> places;
+  for (size_t i = 0; i < chosen; ++i) places.push_back((2 * i + 1) * count / (2 * chosen));
+  return places;
+}
+
 LabelledPictures read_pictures(const std::vector<PictureEntry>& entries, std::vector<std::string> classes,
                                const PictureOptions& options) {
   check_options(options);

@@ -60,6 +60,9 @@ std::optional<int64_t> find_class(const std::vector<std::string>& map, std::stri
 // order of the entries. 0: all of them.
 std::vector<size_t> evenly_chosen(const std::vector<int64_t>& labels, int64_t limit);
 
+// `limit` of `count` places, evenly spaced; all of them for 0.
+std::vector<size_t> evenly_spaced(size_t count, int64_t limit);
+
 // Decodes every entry.
 LabelledPictures read_pictures(const std::vector<PictureEntry>& entries, std::vector<std::string> classes,
                                const PictureOptions& options);

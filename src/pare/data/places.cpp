@@ -197,8 +197,9 @@ void throw_unknown_dataset(std::string_view data) {
                      : place.extension() == ".csv"                 ? "csv"
                                                                    : "";
   throw Error(ErrorKind::usage, "data",
-              "unknown data set \"{}\"{}; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE and voc:DIR", data,
-              *kind == 0 ? "" : fmt::format(" (did you mean {}:{}?)", kind, data), names);
+              "unknown data set \"{}\"{}; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE, voc:DIR, segmentation:DIR, "
+              "coco:FILE and yolo:DIR",
+              data, *kind == 0 ? "" : fmt::format(" (did you mean {}:{}?)", kind, data), names);
 }
 
 }  // namespace pare

@@ -16,8 +16,10 @@ struct FitName {
   ImageFit fit;
   const char* name;
 };
-constexpr FitName kFits[] = {
-    {ImageFit::stretch, "stretch"}, {ImageFit::crop, "crop"}, {ImageFit::imagenet, "imagenet"}};
+constexpr FitName kFits[] = {{ImageFit::stretch, "stretch"},
+                             {ImageFit::crop, "crop"},
+                             {ImageFit::imagenet, "imagenet"},
+                             {ImageFit::letterbox, "letterbox"}};
 
 // The last two axes, cut to `size` from (top, left) on.
 at::Tensor cut(const at::Tensor& image, int64_t top, int64_t left, PictureSize size) {
@@ -25,14 +27,19 @@ at::Tensor cut(const at::Tensor& image, int64_t top, int64_t left, PictureSize s
 }
 
 // The largest box in the centre that has the proportions of `size`.
-at::Tensor centre_of(const at::Tensor& image, PictureSize size) {
-  const int64_t h = image.size(-2), w = image.size(-1);
-  PictureSize box{.height = h, .width = w};
+PictureSize centre_box(PictureSize from, PictureSize size) {
+  const int64_t h = from.height, w = from.width;
+  PictureSize box = from;
   if (h * size.width >= w * size.height)
     box.height = std::max<int64_t>(1, w * size.height / size.width);
   else
     box.width = std::max<int64_t>(1, h * size.width / size.height);
-  return cut(image, (h - box.height) / 2, (w - box.width) / 2, box);
+  return box;
+}
+
+at::Tensor centre_of(const at::Tensor& image, PictureSize size) {
+  const PictureSize box = centre_box({image.size(-2), image.size(-1)}, size);
+  return cut(image, (image.size(-2) - box.height) / 2, (image.size(-1) - box.width) / 2, box);
 }
 
 using Resize = std::function<at::Tensor(const at::Tensor& image, int64_t height, int64_t width)>;
@@ -43,16 +50,56 @@ int64_t centred(int64_t extent, int64_t part) {
   return half + (rest % 2 == 1 && half % 2 == 1 ? 1 : 0);
 }
 
-at::Tensor resize_and_crop(const at::Tensor& image, PictureSize size, const Resize& resize) {
-  const int64_t h = image.size(-2), w = image.size(-1);
-  const auto enlarged = [](int64_t side) { return (256 * side + 112) / 224; };
-  const int64_t tall = enlarged(size.height), wide = enlarged(size.width);
-  const bool by_height = tall * w >= wide * h;  // then the width is at least `wide`
-  const at::Tensor scaled = by_height ? resize(image, tall, tall * w / h) : resize(image, wide * h / w, wide);
-  return cut(scaled, centred(scaled.size(-2), size.height), centred(scaled.size(-1), size.width), size).contiguous();
+// Where an image goes: scaled to `scaled`, then `size` of it from `offset` on; a negative offset is a margin.
+struct Placement {
+  PictureSize scaled;
+  int64_t top = 0, left = 0;
+};
+
+Placement letterboxed(PictureSize from, PictureSize size) {
+  const bool by_height =
+      size.height * from.width <= size.width * from.height;  // then the width is at most `size.width`
+  const auto part = [](int64_t extent, int64_t of, int64_t whole) {
+    return std::max<int64_t>(1, (2 * extent * of + whole) / (2 * whole));
+  };
+  Placement place{.scaled = size};
+  if (by_height)
+    place.scaled.width = part(from.width, size.height, from.height);
+  else
+    place.scaled.height = part(from.height, size.width, from.width);
+  place.top = -((size.height - place.scaled.height) / 2);
+  place.left = -((size.width - place.scaled.width) / 2);
+  return place;
 }
 
-at::Tensor fitted(const at::Tensor& image, PictureSize size, ImageFit fit, const Resize& resize) {
+at::Tensor resize_and_pad(const at::Tensor& image, PictureSize size, const Resize& resize, int64_t fill) {
+  const Placement place = letterboxed({image.size(-2), image.size(-1)}, size);
+  std::vector<int64_t> shape = image.sizes().vec();
+  shape[shape.size() - 2] = size.height;
+  shape.back() = size.width;
+  at::Tensor out = at::full(shape, fill, at::kByte);
+  cut(out, -place.top, -place.left, place.scaled).copy_(resize(image, place.scaled.height, place.scaled.width));
+  return out;
+}
+
+Placement enlarged(PictureSize from, PictureSize size) {
+  const auto larger = [](int64_t side) { return (256 * side + 112) / 224; };
+  const int64_t h = from.height, w = from.width, tall = larger(size.height), wide = larger(size.width);
+  const bool by_height = tall * w >= wide * h;  // then the width is at least `wide`
+  Placement place;
+  place.scaled = by_height ? PictureSize{tall, tall * w / h} : PictureSize{wide * h / w, wide};
+  place.top = centred(place.scaled.height, size.height);
+  place.left = centred(place.scaled.width, size.width);
+  return place;
+}
+
+at::Tensor resize_and_crop(const at::Tensor& image, PictureSize size, const Resize& resize) {
+  const Placement place = enlarged({image.size(-2), image.size(-1)}, size);
+  return cut(resize(image, place.scaled.height, place.scaled.width), place.top, place.left, size).contiguous();
+}
+
+at::Tensor fitted(const at::Tensor& image, PictureSize size, ImageFit fit, const Resize& resize, int64_t fill) {
+  if (fit == ImageFit::letterbox) return resize_and_pad(image, size, resize, fill);
   if (fit == ImageFit::crop) return resize(centre_of(image, size), size.height, size.width);
   if (fit == ImageFit::imagenet) return resize_and_crop(image, size, resize);
   return resize(image, size.height, size.width);
@@ -83,15 +130,41 @@ ImageFit usual_fit(int64_t channels, int64_t height, int64_t width) {
 }
 
 at::Tensor fit_image(const at::Tensor& image, PictureSize size, ImageFit fit) {
-  return fitted(image, size, fit, resize_bilinear);
+  constexpr int64_t kGray = 114;
+  return fitted(image, size, fit, resize_bilinear, kGray);
 }
 
 at::Tensor fit_mask(const at::Tensor& mask, PictureSize size, ImageFit fit) {
-  return fitted(mask, size, fit, resize_nearest);
+  constexpr int64_t kVoid = 255;
+  return fitted(mask, size, fit, resize_nearest, kVoid);
+}
+
+at::Tensor fit_boxes(const at::Tensor& given, PictureSize from, PictureSize size, ImageFit fit) {
+  const at::Tensor boxes = given.clone();
+  // x' = scale x − offset along each axis.
+  const auto along = [&](int64_t first, int64_t extent, int64_t scaled, int64_t of, int64_t offset) {
+    for (const int64_t edge : {first, first + 2})
+      boxes.select(1, edge).mul_(static_cast<double>(scaled) / static_cast<double>(of)).sub_(offset).clamp_(0, extent);
+  };
+  if (fit == ImageFit::crop) {
+    const PictureSize box = centre_box(from, size);
+    boxes.select(1, 0).sub_((from.width - box.width) / 2);
+    boxes.select(1, 2).sub_((from.width - box.width) / 2);
+    boxes.select(1, 1).sub_((from.height - box.height) / 2);
+    boxes.select(1, 3).sub_((from.height - box.height) / 2);
+    from = box;
+  }
+  Placement place{.scaled = size};
+  if (fit == ImageFit::imagenet) place = enlarged(from, size);
+  if (fit == ImageFit::letterbox) place = letterboxed(from, size);
+  along(0, size.width, place.scaled.width, from.width, place.left);
+  along(1, size.height, place.scaled.height, from.height, place.top);
+  return boxes;
 }
 
 at::Tensor seen_part(const at::Tensor& image, PictureSize size, ImageFit fit) {
   if (fit == ImageFit::stretch) return image;
+  if (fit == ImageFit::letterbox) return fit_image(image, size, fit);
   const at::Tensor box = centre_of(image, size);
   if (fit == ImageFit::crop) return box;
   const auto inner = [](int64_t extent) { return std::max<int64_t>(1, extent * 224 / 256); };

@@ -17,7 +17,7 @@
 
 namespace pare {
 
-enum class ImageFit { stretch, crop, imagenet };
+enum class ImageFit { stretch, crop, imagenet, letterbox };
 
 std::vector<std::string> image_fit_names();
 std::string to_string(ImageFit fit);
@@ -34,10 +34,15 @@ struct PictureSize {
 
 // uint8 [C, H, W] to the size.
 at::Tensor fit_image(const at::Tensor& image, PictureSize size, ImageFit fit);
-// uint8 [H, W] likewise, each place taking the pixel under its centre.
+// uint8 [H, W] likewise, each place taking the pixel under its centre; what letterbox adds is void (255).
 at::Tensor fit_mask(const at::Tensor& mask, PictureSize size, ImageFit fit);
 
-// The part of the image that fit_image keeps, unscaled: what a map of the network is shown over.
+// float [boxes, 4 or more], (left, top, right, bottom) in pixels of an image of `from`: where fit_image puts them, cut
+// off where it cuts the image off. What nothing is left of has no width or no height.
+at::Tensor fit_boxes(const at::Tensor& boxes, PictureSize from, PictureSize size, ImageFit fit);
+
+// The part of the image that fit_image keeps, unscaled (letterbox: as it is fitted): what a map of the network is shown
+// over.
 at::Tensor seen_part(const at::Tensor& image, PictureSize size, ImageFit fit);
 
 // uint8 [1 or 3, H, W] in 1 or 3 channels, as the decoder makes it of a file (data/image.h).

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "pare/core/file.h"
+#include "pare/data/boxes.h"
 #include "pare/data/image.h"
+#include "pare/data/mask.h"
 #include "pare/data/parallel.h"
 #include "pare/data/xml.h"
 #include "pare/error.h"
@@ -18,25 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint32_t kVoidColor = 224 << 16 | 224 << 8 | 192;
-
-// The colour of index i: its bits, dealt in turn to red, green and blue, highest place first.
-uint32_t voc_color(uint32_t index) {
-  uint32_t color[3] = {};
-  for (int place = 7; place >= 0; --place, index >>= 3)
-    for (int c = 0; c < 3; ++c) color[c] |= (index >> c & 1) << place;
-  return color[0] << 16 | color[1] << 8 | color[2];
-}
-
-const std::unordered_map<uint32_t, uint8_t>& voc_palette() {
-  static const auto palette = [] {
-    std::unordered_map<uint32_t, uint8_t> colors = {{kVoidColor, 255}};
-    for (uint32_t i = 0; i <= voc_classes.size(); ++i) colors[voc_color(i)] = static_cast<uint8_t>(i);
-    return colors;
-  }();
-  return palette;
-}
-
 std::string trimmed(const std::string& text) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
@@ -44,8 +26,48 @@ std::string trimmed(const std::string& text) {
 
 bool is_kit(const fs::path& directory) { return fs::is_directory(directory / "JPEGImages"); }
 
-// `directory`, or the latest VOC20xx in it or in its VOCdevkit.
-fs::path find_kit(const fs::path& directory) {
+struct VocImage {
+  PictureFile file;
+  at::Tensor image;   // uint8 [3, H, W]
+  at::Tensor mask;    // uint8 [H, W]; undefined where not asked for
+  at::Tensor labels;  // uint8 [20]
+  std::vector<LabelledBox> boxes;
+};
+
+VocImage read_voc_image(const fs::path& kit, const std::string& id, bool with_mask, const DataOptions& options) {
+  VocImage out;
+  out.file.path = kit / "JPEGImages" / (id + ".jpg");
+  out.image = read_image(out.file.path, {.color = ImageColor::rgb});
+  out.file.extents = {out.image.size(0), out.image.size(1), out.image.size(2)};
+  const auto annotation = kit / "Annotations" / (id + ".xml");
+  out.labels = at::zeros({static_cast<int64_t>(voc_classes.size())}, at::kByte);
+  for (const auto& object : decode_voc_boxes(MappedFile::open(annotation)->text(), annotation.string())) {
+    const auto found = std::find(voc_classes.begin(), voc_classes.end(), object.name);
+    if (found == voc_classes.end())
+      throw Error(ErrorKind::format, annotation.string(), "'{}' is not one of VOC's 20 classes", object.name);
+    const auto label = found - voc_classes.begin();
+    out.labels.data_ptr<uint8_t>()[label] = 1;
+    // Pixels are counted from 1 on and the last one is inside.
+    out.boxes.push_back({.left = object.box[0] - 1,
+                         .top = object.box[1] - 1,
+                         .right = object.box[2],
+                         .bottom = object.box[3],
+                         .label = label,
+                         .crowd = object.difficult ? kDifficult : 0});
+  }
+  if (with_mask)
+    out.mask = read_mask(kit / "SegmentationClass" / (id + ".png"), static_cast<int64_t>(voc_classes.size()) + 1,
+                         out.file.extents);
+  if (options.size > 0) {
+    out.image = fit_image(out.image, options.picture_size(), options.picture_fit());
+    if (with_mask) out.mask = fit_mask(out.mask, options.picture_size(), options.picture_fit());
+  }
+  return out;
+}
+
+}  // namespace
+
+fs::path find_voc_kit(const fs::path& directory) {
   if (is_kit(directory)) return directory;
   for (const fs::path& above : {directory, directory / "VOCdevkit"}) {
     std::vector<fs::path> kits;
@@ -58,76 +80,32 @@ fs::path find_kit(const fs::path& directory) {
               "is not a VOC development kit: expected JPEGImages in it, or in VOC20xx under it");
 }
 
-struct VocImage {
-  PictureFile file;
-  at::Tensor image;   // uint8 [3, H, W]
-  at::Tensor mask;    // uint8 [H, W]; undefined where not asked for
-  at::Tensor labels;  // uint8 [20]
-};
-
-VocImage read_voc_image(const fs::path& kit, const std::string& id, bool with_mask, const DataOptions& options) {
-  VocImage out;
-  out.file.path = kit / "JPEGImages" / (id + ".jpg");
-  out.image = read_image(out.file.path, {.color = ImageColor::rgb});
-  out.file.extents = {out.image.size(0), out.image.size(1), out.image.size(2)};
-  const auto annotation = kit / "Annotations" / (id + ".xml");
-  out.labels = at::zeros({static_cast<int64_t>(voc_classes.size())}, at::kByte);
-  for (const auto& name : decode_voc_objects(MappedFile::open(annotation)->text(), annotation.string())) {
-    const auto found = std::find(voc_classes.begin(), voc_classes.end(), name);
-    if (found == voc_classes.end())
-      throw Error(ErrorKind::format, annotation.string(), "'{}' is not one of VOC's 20 classes", name);
-    out.labels.data_ptr<uint8_t>()[found - voc_classes.begin()] = 1;
-  }
-  if (with_mask) {
-    const auto path = kit / "SegmentationClass" / (id + ".png");
-    out.mask = decode_voc_mask(read_image(path), path.string());
-    if (out.mask.sizes() != out.image.sizes().slice(1))
-      throw Error(ErrorKind::format, path.string(), "is {} pixels, its image {}", fmt::join(out.mask.sizes(), " x "),
-                  fmt::join(out.image.sizes().slice(1), " x "));
-  }
-  if (options.size > 0) {
-    out.image = fit_image(out.image, options.picture_size(), options.picture_fit());
-    if (with_mask) out.mask = fit_mask(out.mask, options.picture_size(), options.picture_fit());
-  }
-  return out;
-}
-
-}  // namespace
-
 std::vector<std::string> decode_voc_objects(std::string_view xml, std::string_view where) {
   std::vector<std::string> names;
-  bool annotation = false;
-  parse_xml(xml, where, [&](const std::vector<std::string>& path, const std::string& text) {
-    annotation = annotation || path[0] == "annotation";
-    if (path.size() == 3 && path[0] == "annotation" && path[1] == "object" && path[2] == "name")
-      names.push_back(trimmed(text));
-  });
-  if (!annotation) throw Error(ErrorKind::format, std::string(where), "the root element is not 'annotation'");
+  for (auto& object : decode_voc_boxes(xml, where)) names.push_back(std::move(object.name));
   return names;
 }
 
-at::Tensor decode_voc_mask(const at::Tensor& image, std::string_view where) {
-  const int64_t plane = image.size(1) * image.size(2);
-  auto mask = at::empty({image.size(1), image.size(2)}, at::kByte);
-  const auto pixels = image.contiguous();
-  const auto* in = pixels.data_ptr<uint8_t>();
-  auto* out = mask.data_ptr<uint8_t>();
-  const auto& palette = voc_palette();
-  for (int64_t i = 0; i < plane; ++i) {
-    if (image.size(0) == 1) {
-      out[i] = in[i];
-      if (in[i] > voc_classes.size() && in[i] != 255)
-        throw Error(ErrorKind::format, std::string(where), "pixel {} is {}, expected 0 to 20 or 255", i, in[i]);
-      continue;
+std::vector<VocObject> decode_voc_boxes(std::string_view xml, std::string_view where) {
+  static constexpr const char* kEdges[] = {"xmin", "ymin", "xmax", "ymax"};
+  std::vector<VocObject> objects;
+  VocObject object;
+  bool annotation = false;
+  parse_xml(xml, where, [&](const std::vector<std::string>& path, const std::string& text) {
+    annotation = annotation || path[0] == "annotation";
+    if (path[0] != "annotation" || path.size() < 2 || path[1] != "object") return;
+    if (path.size() == 2) {
+      if (!object.name.empty()) objects.push_back(object);
+      object = {};
     }
-    const uint32_t color = uint32_t{in[i]} << 16 | uint32_t{in[plane + i]} << 8 | in[2 * plane + i];
-    const auto found = palette.find(color);
-    if (found == palette.end())
-      throw Error(ErrorKind::format, std::string(where),
-                  "pixel {} has the colour #{:06x}, which is not in VOC's palette", i, color);
-    out[i] = found->second;
-  }
-  return mask;
+    if (path.size() == 3 && path[2] == "name") object.name = trimmed(text);
+    if (path.size() == 3 && path[2] == "difficult") object.difficult = trimmed(text) == "1";
+    if (path.size() != 4 || path[2] != "bndbox") return;
+    for (size_t e = 0; e < 4; ++e)
+      if (path[3] == kEdges[e]) object.box[e] = box_number(trimmed(text), where);
+  });
+  if (!annotation) throw Error(ErrorKind::format, std::string(where), "the root element is not 'annotation'");
+  return objects;
 }
 
 std::vector<std::string> decode_voc_list(std::string_view text, std::string_view where) {
@@ -150,7 +128,7 @@ Dataset load_voc(const fs::path& directory, const DataOptions& options) {
   for (const int64_t side : {options.size, options.width})
     if (side < 0 || side > 1 << 14) throw Error(ErrorKind::usage, "size", "{} is not between 0 and 16384", side);
   if (options.channels != 3) throw Error(ErrorKind::usage, "channels", "{} channels, voc has 3", options.channels);
-  const fs::path kit = find_kit(directory);
+  const fs::path kit = find_voc_kit(directory);
   const bool masks = options.split == "segmentation";
   const fs::path list =
       kit / "ImageSets" / (masks ? "Segmentation" : "Main") / (options.split == "train" ? "train.txt" : "val.txt");
@@ -171,6 +149,7 @@ Dataset load_voc(const fs::path& directory, const DataOptions& options) {
               .files = std::vector<PictureFile>(ids.size())};
   out.classes.assign(voc_classes.begin(), voc_classes.end());
   if (masks) out.masks = at::empty({count, height, width}, at::kByte);
+  std::vector<std::vector<LabelledBox>> boxes(ids.size());
   const auto store = [](const at::Tensor& from, const at::Tensor& to, int64_t i) {
     std::memcpy(to.data_ptr<uint8_t>() + i * from.numel(), from.data_ptr<uint8_t>(), static_cast<size_t>(from.numel()));
   };
@@ -182,10 +161,13 @@ Dataset load_voc(const fs::path& directory, const DataOptions& options) {
                   "`input-shape` fits them to another box",
                   one.image.size(2), one.image.size(1), width, height);
     out.files[i] = one.file;
+    boxes[i] = one.boxes;
     store(one.image.contiguous(), out.images, static_cast<int64_t>(i));
     store(one.labels, out.labels, static_cast<int64_t>(i));
     if (masks) store(one.mask.contiguous(), out.masks, static_cast<int64_t>(i));
   });
+  if (std::ranges::all_of(boxes, [](const auto& own) { return std::ranges::all_of(own, &LabelledBox::has_area); }))
+    out.boxes = packed_boxes(boxes, out.files, options.picture_size(), options.picture_fit());
   return out;
 }
 

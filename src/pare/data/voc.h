@@ -1,6 +1,7 @@
 // PASCAL VOC's development kit, of any year:
 //   JPEGImages/ID.jpg          the images
-//   Annotations/ID.xml         the objects in them; the label of an image is the set of their classes
+//   Annotations/ID.xml         the objects in them; the label of an image is the set of their classes, and their boxes
+//                              are known besides where every object has one
 //   ImageSets/Main/train.txt   split train: one ID per line (the rest of the line is ignored)
 //   ImageSets/Main/val.txt     split test
 //   ImageSets/Segmentation/val.txt, SegmentationClass/ID.png   split segmentation: the images that have masks, drawn in
@@ -33,8 +34,18 @@ Dataset load_voc(const std::filesystem::path& directory, const DataOptions& opti
 // bytes in errors.
 std::vector<std::string> decode_voc_objects(std::string_view xml, std::string_view where);
 
-// uint8 [H, W] of classes: 0 = background, class + 1, 255 = void. An RGB image is looked up in VOC's palette.
-at::Tensor decode_voc_mask(const at::Tensor& image, std::string_view where);
+// The kit that `directory` is, or the latest VOC20xx in it or in its VOCdevkit. Error{file} where there is none.
+std::filesystem::path find_voc_kit(const std::filesystem::path& directory);
+
+// Its objects, in order: left, top, right and bottom with the border pixels inside, as the kit counts them (from 1 on);
+// of an object without bndbox the box is empty. Error{format} for a class that is not VOC's and for numbers that are
+// none.
+struct VocObject {
+  std::string name;
+  std::array<double, 4> box = {};
+  bool difficult = false;
+};
+std::vector<VocObject> decode_voc_boxes(std::string_view xml, std::string_view where);
 
 // The identifiers of a list, one per line.
 std::vector<std::string> decode_voc_list(std::string_view text, std::string_view where);

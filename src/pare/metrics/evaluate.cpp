@@ -10,7 +10,10 @@
 #include "pare/data/data_options.h"
 #include "pare/data/loader.h"
 #include "pare/error.h"
+#include "pare/metrics/box_decoder.h"
+#include "pare/metrics/detection.h"
 #include "pare/metrics/piece_scores.h"
+#include "pare/metrics/segmentation.h"
 #include "pare/samples/samples.h"
 
 namespace pare {
@@ -89,30 +92,45 @@ void check_scores(const Graph& graph, int64_t scores, const Dataset& data) {
 
 }  // namespace
 
-std::vector<std::string> metric_names(bool multi_label) {
-  if (multi_label) return {"map", "class-map", "f1", "macro-f1", "loss"};
-  return {"top1", "top5", "loss"};
+std::vector<std::string> metric_names(LabelKind labels) {
+  switch (labels) {
+    case LabelKind::classes: return {"map", "class-map", "f1", "macro-f1", "loss"};
+    case LabelKind::masks: return {"miou", "pixel-accuracy", "mean-accuracy"};
+    case LabelKind::boxes: return {"box-map", "box-map50", "box-map75", "box-recall"};
+    default: return {"top1", "top5", "loss"};
+  }
 }
 
 namespace {
 
-MetricList named(bool multi_label, const std::vector<double>& values) {
+MetricList named(LabelKind labels, const std::vector<double>& values) {
   MetricList result;
-  for (const auto& name : metric_names(multi_label)) result.emplace_back(name, values[result.size()]);
+  for (const auto& name : metric_names(labels)) result.emplace_back(name, values[result.size()]);
   return result;
 }
 
 }  // namespace
 
 MetricList metrics_of(const ClassificationMetrics& metrics) {
-  return named(false, {metrics.top1(), metrics.top5(), metrics.loss()});
+  return named(LabelKind::one_class, {metrics.top1(), metrics.top5(), metrics.loss()});
 }
 
 MetricList metrics_of(const MultiLabelMetrics& metrics) {
-  return named(true, {metrics.sample_precision, metrics.class_precision, metrics.f1, metrics.macro_f1, metrics.loss});
+  return named(LabelKind::classes,
+               {metrics.sample_precision, metrics.class_precision, metrics.f1, metrics.macro_f1, metrics.loss});
+}
+
+MetricList metrics_of(const SegmentationMetrics& metrics) {
+  return named(LabelKind::masks, {metrics.miou(), metrics.pixel_accuracy(), metrics.mean_accuracy()});
+}
+
+MetricList metrics_of(const DetectionMetrics& metrics) {
+  return named(LabelKind::boxes, {metrics.map, metrics.map50, metrics.map75, metrics.recall});
 }
 
 MetricList Evaluation::metrics(size_t model) const {
+  if (!segmentation.empty()) return metrics_of(segmentation.at(model));
+  if (!detection.empty()) return metrics_of(detection.at(model));
   return multi_label.empty() ? metrics_of(models.at(model)) : metrics_of(multi_label.at(model));
 }
 
@@ -137,10 +155,39 @@ void check_class_order(const Graph& model, const Dataset& data) {
 
 }  // namespace
 
+namespace {
+
+template <typename Scores>
+Evaluation evaluated(const std::vector<Graph>& models, const Samples& samples, const EvaluateOptions& options,
+                     Observer& observer, const std::function<void(const Graph&, int64_t)>& check = {}) {
+  Scores scores(models, options);
+  if constexpr (requires { scores.check; }) scores.check = check;
+  scores.add(samples, observer);
+  return scores.finish();
+}
+
+LabelKind kind_of(const Samples& samples) {
+  if (samples.size == 0 || !samples.labelled()) return LabelKind::one_class;  // what is missing is said later
+  return label_kind(samples.labels(0, 1));
+}
+
+// Over a stream whose labels are of one kind.
+template <typename Scores>
+Evaluation evaluated(Scores scores, Samples some, const SampleStream& stream, int64_t at_once, Observer& observer) {
+  for (; some.size > 0; some = next_samples(stream, at_once)) scores.add(some, observer);
+  return scores.finish();
+}
+
+}  // namespace
+
 void EvaluateOptions::describe(OptionVisitor& options) {
   options.field("batch", batch, "images that run at once, at most");
-  options.field("ensemble", ensemble, "also evaluate the average of all models' predictions");
-  options.field("threshold", threshold, "multi-label: a class is predicted where its logit is at least this");
+  options.essential().field("ensemble", ensemble, "also evaluate the average of all models' predictions");
+  options.field("threshold", threshold,
+                "several labels, or a mask by one score: a class is predicted where its logit is at least this");
+  options.field("decoder", decoder,
+                fmt::format("labels are boxes: how outputs become boxes, one of {} or a TOML file",
+                            fmt::join(box_decoders(), ", ")));
 }
 
 Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const EvaluateOptions& options,
@@ -149,13 +196,17 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
     check_images(model, data);
     check_class_order(model, data);
   }
-  PieceScores scores(models, options);
-  scores.check = [&](const Graph& graph, int64_t found) { check_scores(graph, found, data); };
   const Samples images{
       .size = data.size(),
       .inputs = [&](int64_t begin,
                     int64_t end) { return std::vector<at::Tensor>{make_batch(data, begin, end).images}; },
       .labels = [&](int64_t begin, int64_t end) { return data.labels.slice(0, begin, end); }};
+  const auto check = [&](const Graph& graph, int64_t found) { check_scores(graph, found, data); };
+  if (data.label_kind() == LabelKind::masks)
+    return evaluated<SegmentationScores>(models, images, options, observer, check);
+  if (data.label_kind() == LabelKind::boxes) return evaluated<DetectionScores>(models, images, options, observer);
+  PieceScores scores(models, options);
+  scores.check = check;
   scores.warm_up(images);
   scores.add(images, data.size(), observer);
   return scores.finish();
@@ -174,6 +225,8 @@ Evaluation evaluate(const std::vector<Graph>& models, const Dataset& data, const
 
 Evaluation evaluate(const std::vector<Graph>& models, const Samples& samples, const EvaluateOptions& options,
                     Observer& observer) {
+  if (kind_of(samples) == LabelKind::masks) return evaluated<SegmentationScores>(models, samples, options, observer);
+  if (kind_of(samples) == LabelKind::boxes) return evaluated<DetectionScores>(models, samples, options, observer);
   PieceScores scores(models, options);
   scores.warm_up(samples);
   scores.add(samples, samples.size, observer);
@@ -187,11 +240,13 @@ Evaluation evaluate(const Graph& model, const Samples& samples, const EvaluateOp
 Evaluation evaluate(const std::vector<Graph>& models, const SampleStream& stream, const EvaluateOptions& options,
                     Observer& observer) {
   PieceScores scores(models, options);
-  while (true) {
-    const Samples some = next_samples(stream, scores.at_once());
-    if (some.size == 0) return scores.finish();
-    scores.add(some, 0, observer);
-  }
+  Samples some = next_samples(stream, scores.at_once());
+  if (kind_of(some) == LabelKind::masks)
+    return evaluated(SegmentationScores(models, options), some, stream, scores.at_once(), observer);
+  if (kind_of(some) == LabelKind::boxes)
+    return evaluated(DetectionScores(models, options), some, stream, scores.at_once(), observer);
+  for (; some.size > 0; some = next_samples(stream, scores.at_once())) scores.add(some, 0, observer);
+  return scores.finish();
 }
 
 }  // namespace pare

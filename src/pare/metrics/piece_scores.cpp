@@ -14,6 +14,7 @@
 #include "pare/analysis/shapes.h"
 #include "pare/error.h"
 #include "pare/metrics/multilabel.h"
+#include "pare/metrics/piece_outputs.h"
 #include "pare/passes/for_inference.h"
 #include "pare/passes/working_form.h"
 
@@ -33,14 +34,6 @@ int64_t piece_size(const std::vector<Graph>& models, int64_t batch) {
       largest = std::max(largest, type.count());
     }
   return std::clamp<int64_t>(std::max(kCacheElements, 4 * weight) / activation, std::min<int64_t>(16, batch), batch);
-}
-
-// As the model's input takes it: flat where that has two axes, and in its type.
-at::Tensor as_input(const at::Tensor& sample, const ValueInfo& input) {
-  const bool flat = input.dims && input.dims->size() == 2 && sample.dim() > 2;
-  const bool other = at::isFloatingType(input.dtype) && sample.scalar_type() != input.dtype;
-  const at::Tensor shaped = flat ? sample.flatten(1) : sample;
-  return other ? shaped.to(input.dtype) : shaped;
 }
 
 // Workers that each take the next piece until there is none; the first exception of any ends the work of all.
@@ -114,11 +107,7 @@ int64_t PieceScores::at_once() const {
 
 at::Tensor PieceScores::logits_of(const Program& program, const std::vector<at::Tensor>& inputs) const {
   const Graph& graph = program.graph();
-  if (inputs.size() != graph.inputs.size())
-    throw Error(ErrorKind::shape, graph.name, "has {} inputs, the samples have {}", graph.inputs.size(), inputs.size());
-  std::vector<at::Tensor> taken;
-  for (size_t i = 0; i < inputs.size(); ++i) taken.push_back(as_input(inputs[i], graph.inputs[i]));
-  at::Tensor logits = program.run(taken).outputs.at(0);
+  at::Tensor logits = program.run(taken_by(graph, inputs)).outputs.at(0);
   if (logits.dim() > 2) logits = score_rows(logits);
   if (logits.dim() != 2 || logits.size(0) != inputs[0].size(0))
     throw Error(ErrorKind::shape, graph.outputs.at(0).name, "gives {} for {} samples", to_string(logits.sizes()),

@@ -38,6 +38,18 @@ TensorList joined(const std::vector<TensorList>& inputs) {
   return whole;
 }
 
+// Labels of several batches, of which boxes may have different numbers.
+at::Tensor joined_labels(TensorList parts) {
+  if (parts.empty()) return {};
+  int64_t most = 0;
+  for (const auto& part : parts)
+    if (label_kind(part) == LabelKind::boxes) most = std::max(most, part.size(1));
+  for (auto& part : parts)
+    if (label_kind(part) == LabelKind::boxes && part.size(1) < most)  // filled up with rows of the class −1
+      part = at::cat({part, at::full({part.size(0), most - part.size(1), 6}, -1, part.options())}, 1);
+  return at::cat(parts);
+}
+
 }  // namespace
 
 std::vector<at::Tensor> gathered(int64_t count, const std::function<std::vector<at::Tensor>(int64_t i)>& one) {
@@ -58,13 +70,27 @@ Samples next_samples(const SampleStream& stream, int64_t least) {
     if (batch->labels.defined()) labels.push_back(batch->labels);
     count += batch->inputs[0].size(0);
   }
-  return samples_of(joined(inputs), labels.empty() ? at::Tensor() : at::cat(labels));
+  return samples_of(joined(inputs), joined_labels(std::move(labels)));
 }
 
 Samples collect(const SampleStream& stream, int64_t limit) {
   const Samples all = next_samples(stream, limit);
   return limit == 0 || all.size <= limit ? all : part_of(all, 0, limit);
 }
+
+namespace {
+
+int64_t class_count(const at::Tensor& labels) {
+  switch (label_kind(labels)) {
+    case LabelKind::classes: return labels.size(1);
+    case LabelKind::masks: return labels.masked_fill(labels == 255, 0).max().item<int64_t>() + 1;
+    case LabelKind::boxes:
+      return labels.select(2, static_cast<int64_t>(BoxField::label)).max().to(at::kLong).item<int64_t>() + 1;
+    default: return labels.max().item<int64_t>() + 1;
+  }
+}
+
+}  // namespace
 
 Dataset dataset_of(const Samples& samples) {
   if (!samples.labelled()) throw Error(ErrorKind::usage, "samples", "have no labels to learn from");
@@ -74,16 +100,15 @@ Dataset dataset_of(const Samples& samples) {
   if (images.dim() == 2) images = images.unsqueeze(2).unsqueeze(3);
   if (images.dim() == 3) images = images.unsqueeze(1);
   const at::Tensor labels = samples.labels(0, samples.size);
-  const bool several = labels.dim() == 2;
+  const LabelKind kind = label_kind(labels);
   if (labels.numel() == 0) throw Error(ErrorKind::usage, "samples", "there are none");
-  const int64_t classes = several ? labels.size(1) : labels.max().item<int64_t>() + 1;
   Dataset data{.name = "samples",
                .images = images.contiguous(),
-               .labels = labels.to(several ? at::kByte : at::kLong).contiguous(),
+               .labels = kind == LabelKind::one_class ? labels.to(at::kLong) : labels,
                .mean = {0},
                .std = {1},
                .split = "train"};
-  for (int64_t c = 0; c < classes; ++c) data.classes.push_back(std::to_string(c));
+  for (int64_t c = 0; c < class_count(labels); ++c) data.classes.push_back(std::to_string(c));
   check_dataset(data);
   return data;
 }

@@ -21,9 +21,9 @@ std::vector<at::Tensor> gathered(int64_t count, const std::function<std::vector<
 // The next batches of a stream: as many as it takes for `least` samples in all (0: all of them).
 Samples next_samples(const SampleStream& stream, int64_t least);
 
-// Labelled samples of one input, in memory, as a data set: what training takes. Their images are floating-point numbers
-// as the network sees them; a sample of one axis is an image of one pixel. Error{usage} without labels, Error{shape}
-// where there are several inputs or they are no images.
+// Labelled samples of one input, in memory, as a data set: what training and measuring take. Their images are
+// floating-point numbers as the network sees them; a sample of one axis is an image of one pixel. Error{usage} without
+// labels, Error{shape} where there are several inputs or they are no images.
 Dataset dataset_of(const Samples& samples);
 
 // With the mirror images of a network's only input, where that takes colour images: twice the places to learn from.

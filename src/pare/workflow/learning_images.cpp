@@ -138,6 +138,9 @@ const Batch& LearningImages::batch(const Graph& graph) {
   const Samples& own = samples(graph);
   if (!own.labelled()) throw Error(ErrorKind::usage, "samples", "have no labels, which the criterion needs");
   batch_ = {.images = own.inputs(0, own.size)[0], .labels = own.labels(0, own.size)};
+  if (label_kind(batch_.labels) == LabelKind::masks || label_kind(batch_.labels) == LabelKind::boxes)
+    throw Error(ErrorKind::usage, OptionName{"criterion"},
+                "needs labels that are classes of pictures, not masks or boxes");
   if (batch_.labels.dim() == 2) batch_.labels = batch_.labels.to(at::kFloat);
   return batch_;
 }

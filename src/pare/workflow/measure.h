@@ -1,5 +1,5 @@
-// A model before and after, by accuracy where there are labels and class scores, else by how far outputs are from the
-// original's.
+// A model before and after, by accuracy where there are labels that go with its outputs, else by how far these agree
+// with the original's.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,8 @@ class Measure {
   std::string note() const;
 
  private:
+  bool fits(const Graph& original) const;
+
   const Graph& original_;
   const PruneJob& options_;
   std::optional<Dataset> data_;

@@ -26,7 +26,7 @@ double since(Clock::time_point start) { return std::chrono::duration<double>(Clo
 // No more than two standard errors above guessing, of few images not half way to all: something between data and
 // network does not fit.
 bool at_chance(const Measured& before, const Dataset& data) {
-  if (before.metrics.empty() || data.multi_label()) return false;
+  if (before.metrics.empty() || data.label_kind() != LabelKind::one_class) return false;
   const double chance = 1 / static_cast<double>(data.classes.size());
   const double error = std::sqrt(chance * (1 - chance) / static_cast<double>(data.size()));
   return !(before.metrics.front().second > std::min(chance + 2 * error, (1 + chance) / 2));

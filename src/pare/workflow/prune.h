@@ -26,10 +26,14 @@ struct Finetuning {
   Trainer trainer;
 };
 
+// Of jobs that measure a model.
+void describe_decoder(OptionVisitor& options, std::string& decoder);
+
 // Pruning with what a command adds: data by name, fine-tuning, and functions that it calls.
 struct PruneJob : PruneOptions {
   DataChoice data;  // measured on before and after, where given; the training part is what methods learn from
   const Samples* given = nullptr;  // instead of data
+  std::string decoder;             // of detectors: how outputs become boxes, by which they are measured
   ProcessGroup* ranks = &alone();  // they share the samples that methods learn from; only the first measures
   Finetuning finetuning;
   std::function<void(const std::string& what, int64_t done, int64_t all)> progress;

@@ -111,9 +111,18 @@ void PruneOptions::describe(OptionVisitor& options) {
 }
 
 // What `auto` stands for, and so what has a meaning, depends on whether there is data.
+void describe_decoder(OptionVisitor& options, std::string& decoder) {
+  options.heading("what is measured");
+  options.field(
+      "decoder", decoder,
+      fmt::format("of detectors: how outputs become boxes, one of {} or a TOML file", fmt::join(box_decoders(), ", ")));
+  options.only({"decoder"}, {with("data")});
+}
+
 void PruneJob::describe(OptionVisitor& options) {
   PruneOptions::describe(options);
   data.describe(options);
+  describe_decoder(options, decoder);
   options.only({"floor"}, {with("scope", {"global", "allocate"}), with("data"), with("criterion", {"obs"}),
                            with("compensate", {"synthetic"})});
   options.only({"images", "distill-steps"}, {with("compensate", {"synthetic"}), without("data")});

@@ -49,6 +49,7 @@ void QuantizeOptions::describe(OptionVisitor& options) {
 void QuantizeJob::describe(OptionVisitor& options) {
   QuantizeOptions::describe(options);
   data.describe(options);
+  describe_decoder(options, decoder);
   options.only({"images", "distill-steps"}, {without("data")});
   options.only({"max-drop"}, {with("data")});
 }
@@ -70,6 +71,7 @@ PruneJob QuantizeJob::pruning() const {
   PruneJob job;
   job.data = data;
   job.given = given;
+  job.decoder = decoder;
   job.samples = samples;
   job.images = images;
   job.distill_steps = distill_steps;

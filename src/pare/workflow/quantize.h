@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "pare/data/data_options.h"
 #include "pare/quantize.h"  // IWYU pragma: export
@@ -13,6 +14,7 @@ namespace pare {
 struct QuantizeJob : QuantizeOptions {
   DataChoice data;  // measured on before and after, where given; the training part is what is learned from
   const Samples* given = nullptr;  // instead of data
+  std::string decoder;             // of detectors: how outputs become boxes, by which they are measured
   StageProgress progress;
   std::function<void(const QuantizeResult&)> on_missed;  // called with what there is before a gate's error is thrown
 

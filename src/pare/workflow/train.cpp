@@ -202,6 +202,7 @@ TrainingOutcome run_training(const Graph& graph, const Dataset& data, const Trai
     throw Error(ErrorKind::usage, OptionName{"log-every"}, "expected 0 or more, found {}", options.log_every);
   if (options.train.patience > 0 && options.validation == 0)
     throw Error(ErrorKind::usage, OptionName{"patience"}, "needs `validation`, which says what is better");
+  require_classes(data);
   check_classes(graph, data);
   const DatasetParts parts = hold_out(data, options.validation, options.train.seed);
   TrainingOutcome outcome;

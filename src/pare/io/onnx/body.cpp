@@ -67,6 +67,11 @@ Renamed names_after(const Node& node, const onnx::GraphProto& body, const std::s
 
 namespace {
 
+void set_type(onnx::ValueInfoProto& info, at::ScalarType dtype) {
+  info.clear_type();
+  info.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_type_of(dtype));
+}
+
 // A model of the subgraph alone, with the opsets of the graph around it.
 onnx::ModelProto model_of_body(const Graph& graph, const Node& node, const std::string& attribute) {
   onnx::ModelProto model;
@@ -79,12 +84,10 @@ onnx::ModelProto model_of_body(const Graph& graph, const Node& node, const std::
     import->set_version(version);
   }
   *model.mutable_graph() = body_proto(node, attribute);
+  // Outputs of a subgraph need not say their type, and nothing that reads it asks.
+  for (auto& output : *model.mutable_graph()->mutable_output())
+    if (output.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) set_type(output, at::kFloat);
   return model;
-}
-
-void set_type(onnx::ValueInfoProto& info, at::ScalarType dtype) {
-  info.clear_type();
-  info.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_type_of(dtype));
 }
 
 void add_input(onnx::ModelProto& model, const std::string& name, at::ScalarType dtype) {
