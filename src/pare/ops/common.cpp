@@ -160,7 +160,7 @@ void labels_mixed_along(LabelContext& context, const std::vector<int64_t>& axes)
 
 void labels_alike_along(LabelContext& context, const std::vector<int64_t>& axes) {
   const at::Tensor& ids = context.ids(0);
-  if (context.use() == ChannelUse::removal || !ids.defined()) return labels_mixed_along(context, axes);
+  if (!context.for_exchange() || !ids.defined()) return labels_mixed_along(context, axes);
   int64_t along = 1;
   for (const int64_t axis : axes) along *= ids.size(axis);
   if (along > 1 && along != ids.numel()) return labels_mixed_along(context, axes);

@@ -159,6 +159,17 @@ Tensors expand(const EvalContext& context) {
   return {x.expand(broadcast_dims(x.sizes().vec(), context.integers(1), context.node))};
 }
 
+// A learned token that is given to every sample ([1, 1, width], a class token) makes channels along its last axis.
+void labels_expand(LabelContext& context) {
+  const Shape& dims = context.inputs[0].dims;
+  const bool token = context.is_parameter(0) && at::isFloatingType(context.inputs[0].dtype) && dims.size() > 1 &&
+                     dims.back() > 1 && dims.back() == context.inputs[0].count();
+  if (!token) return labels_moved<expand>(context);
+  const auto ids = context.make(dims.back());
+  context.slot(0, static_cast<int64_t>(dims.size()) - 1, ids, SlotRole::producer);
+  context.set(0, ids, context.outputs[0].rank() - 1);
+}
+
 std::vector<TensorType> infer_expand(const InferContext& context) {
   return {{context.in(0).dtype, broadcast_dims(context.in(0).dims, context.integers(1), context.node)}};
 }
@@ -347,7 +358,7 @@ constexpr OpDef kOps[] = {
     move("Transpose", 1, transpose, infer_transpose, labels_moved<transpose>)
         .taking("perm")
         .being({.kind = OpKind::permutation}),
-    move("Expand", 2, expand, infer_expand, labels_moved<expand>, 8, rewrite_target_shape)
+    move("Expand", 2, expand, infer_expand, labels_expand, 8, rewrite_target_shape)
         .being({.kind = OpKind::repetition, .target_shape = 1}),
     move("Tile", 2, tile, infer_tile, labels_moved<tile>, 6).being({.kind = OpKind::repetition}),
     move("Concat", SIZE_MAX, concat, infer_concat, labels_concat, 4).taking("axis").being({.kind = OpKind::join}),

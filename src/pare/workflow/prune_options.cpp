@@ -61,6 +61,10 @@ void PruneOptions::describe(OptionVisitor& options) {
                 "widths that are left are multiples of this (0: of 8, allocated ones of narrow groups of less)");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
+  options.field("attention", attention, "what goes of attention: whole heads, or as many dimensions of every head");
+  options.field(
+      "rotate", rotate,
+      "turn residual streams under norms into their principal components first, so that they can be cut, too");
   options.field("steps", steps, "cut in this many steps, selecting anew each time");
   options.heading("how to make up for it");
   options.essential().field("compensate", compensate, "how the kept channels take over from the removed ones",
@@ -105,9 +109,10 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
-  options.only({"criterion", "scope", "layers", "skip", "round-to", "floor", "inner-only", "steps", "compensate",
-                "unchecked", "ridge", "images", "samples", "no-mirror", "distill-steps", "minutes"},
-               {without("empty")});
+  options.only(
+      {"criterion", "scope", "layers", "skip", "round-to", "floor", "inner-only", "attention", "rotate", "steps",
+       "compensate", "unchecked", "ridge", "images", "samples", "no-mirror", "distill-steps", "minutes"},
+      {without("empty")});
 }
 
 // What `auto` stands for, and so what has a meaning, depends on whether there is data.
