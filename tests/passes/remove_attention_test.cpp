@@ -243,7 +243,7 @@ TEST(RemoveAttention, OfOnnxRuntime) {
                           {{"num_heads", kHeads}});
     const auto found = expect_both(g.finish(head(g, y)));
     EXPECT_EQ(found.heads, 4);
-    EXPECT_EQ(found.dimensions, 2 * kSize);
+    EXPECT_EQ(found.dimensions, kSize);  // of values
   }
   {
     TestGraph g;

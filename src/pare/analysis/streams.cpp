@@ -122,6 +122,8 @@ class StreamSearch {
     for (size_t i = 1; i < node.inputs.size(); ++i)
       if (node.has_input(i) && !graph_.is_constant(node.inputs[i]))
         return refuse(fmt::format("the scale of {} is computed", describe(node)));
+    if (places.size() > 1 && node.op == "LayerNormalization")
+      return refuse(fmt::format("{} subtracts one mean of the channels of {} tokens", describe(node), places.size()));
     kinds_ |= node.op == "LayerNormalization" ? 2 : 1;
     stream_.norms.push_back(n);
     normed_.emplace(node.outputs.at(0), n);

@@ -3,7 +3,7 @@
 //
 // What lies on the way of a stream must treat its channels alike: sums, moves of whole tokens, means over tokens. A
 // norm's result may only go to linear layers, which take over its scale and shift. A LayerNormalization also subtracts
-// the mean over the channels; what writes can do that instead, if every norm of the stream does.
+// the mean over the channels; what writes can do that instead, if every norm of the stream does, and over one token.
 //
 // Values; any thread.
 #pragma once

@@ -215,18 +215,29 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
   return {y};
 }
 
+// The ids of a part; what lies in a head and is joined there goes with the head.
+Tensor inside_heads(LabelContext& context, size_t part, int64_t axis, const std::string& reason) {
+  const Tensor& ids = context.ids(part);
+  if (!ids.defined() || ids.size(axis) == 1 || ids.size(axis) == ids.numel() || context.for_exchange()) return ids;
+  const Tensor first = ids.narrow(axis, 0, 1);
+  context.unite(first.expand(ids.sizes()), ids, reason);
+  return first;
+}
+
 // Channels along the joined axis stand side by side; channels along another axis are the same in every part.
 void labels_concat(LabelContext& context) {
   const int64_t axis = normalized_axis(context.node.integer("axis", 0), context.outputs[0].rank(), context.node);
   bool across = false;  // do ids vary along another axis?
+  bool beside = false;  // and along this one?
   bool any = false;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     if (context.is_parameter(i) || !context.ids(i).defined()) continue;
     any = true;
+    beside = beside || context.ids(i).size(axis) > 1;
     for (int64_t a = 0; a < context.ids(i).dim(); ++a) across = across || (a != axis && context.ids(i).size(a) > 1);
   }
   if (!any) return;
-  if (!across) {
+  if (!across || (beside && context.by_dimension())) {
     std::vector<Tensor> parts;
     for (size_t i = 0; i < context.inputs.size(); ++i) {
       Shape dims(context.inputs[i].dims.size(), 1);
@@ -238,8 +249,8 @@ void labels_concat(LabelContext& context) {
   const std::string reason = fmt::format("{} joins it with what has no channels", describe(context.node));
   Tensor common;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
-    const Tensor& ids = context.ids(i);
     if (context.is_parameter(i)) continue;
+    const Tensor ids = inside_heads(context, i, axis, reason);
     if (!ids.defined() || ids.size(axis) > 1) return context.freeze_inputs(reason);
     if (common.defined())
       context.unite(common, ids, reason);

@@ -99,15 +99,17 @@ Cost cost(const CostContext& context) {
   return all;
 }
 
-// Ids of columns: queries, keys and values of a head one set, or dimensions of all heads.
+// Ids of columns: queries, keys and values of a head one set, or dimensions of the values of all heads. Those of
+// queries and keys lie in no value: that they are gone could not be told from outside.
 std::vector<int64_t> columns_of(LabelContext& context, const Widths& widths) {
   const int64_t size = widths.q / widths.heads, read = widths.v / widths.heads;
-  const auto made = context.make(context.by_dimension() ? size + read : widths.heads);
+  const auto made = context.make(context.by_dimension() ? read : widths.heads);
   std::vector<int64_t> ids;
   for (const int64_t part : {0, 1, 2})
     for (int64_t h = 0; h < widths.heads; ++h)
       for (int64_t d = 0; d < (part == 2 ? read : size); ++d)
-        ids.push_back(made[static_cast<size_t>(!context.by_dimension() ? h : part == 2 ? size + d : d)]);
+        ids.push_back(context.by_dimension() && part < 2 ? kUnlabelled
+                                                         : made[static_cast<size_t>(context.by_dimension() ? d : h)]);
   return ids;
 }
 
