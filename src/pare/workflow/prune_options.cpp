@@ -102,10 +102,12 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"unchecked"}, {without("compensate", {"none"})});
   options.only({"ridge", "minutes"}, {with("compensate", and_auto(that_learn()))});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
-  options.only({"samples", "no-mirror"}, {with("compensate", and_auto(that_learn())),
-                                          with("criterion", that_look_at_samples()), with("scope", {"allocate"})});
-  options.only({"images", "distill-steps"}, {with("compensate", and_auto({"synthetic"})),
-                                             with("criterion", that_make_samples()), with("scope", {"allocate"})});
+  options.only({"samples", "no-mirror"},
+               {with("compensate", and_auto(that_learn())), with("criterion", that_look_at_samples()),
+                with("scope", {"allocate"}), with("rotate")});
+  options.only({"images", "distill-steps"},
+               {with("compensate", and_auto({"synthetic"})), with("criterion", that_make_samples()),
+                with("scope", {"allocate"}), with("rotate")});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
@@ -185,7 +187,7 @@ namespace {
 // does not learn.
 void refuse_ignored(const PruneJob& job) {
   const bool learns = find_compensation(job.compensate).images != ImageSource::none;
-  const bool looks = learns || find_criterion(job.criterion).needs_samples();
+  const bool looks = learns || job.rotate || find_criterion(job.criterion).needs_samples();
   const bool made = looks && (!job.has_data() || job.compensate == "synthetic");
   const auto check = [&](const char* option, bool given, bool matters) {
     if (given && !matters && !job.empty)
