@@ -168,7 +168,7 @@ TEST(Zoo, OptionAShortcutsSubsampleAndPad) {
 TEST(Zoo, SaysWhatIsWrong) {
   EXPECT_THAT(usage_error("resnet21", {}), AllOf(HasSubstr("resnet21"), HasSubstr("resnet20")));
   EXPECT_THAT(usage_error("vgg16bn", {}), HasSubstr("vgg16-bn"));
-  EXPECT_THAT(usage_error("resnet20", {.activation = "gelu"}), HasSubstr("leaky-relu"));
+  EXPECT_THAT(usage_error("resnet20", {.activation = "swish"}), HasSubstr("leaky-relu"));
   EXPECT_THAT(usage_error("resnet20", {.width = 0.0}), HasSubstr("width"));
   EXPECT_THAT(usage_error("resnet20", {.width = std::nan("")}), HasSubstr("width"));
   EXPECT_THAT(usage_error("resnet20", {.classes = 0}), HasSubstr("classes"));
