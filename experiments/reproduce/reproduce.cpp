@@ -254,7 +254,8 @@ TrainingOptions Reproduction::training(const TrainingPlan& plan) const {
 }
 
 Graph Reproduction::train(const TrainingPlan& plan, const Dataset& data) const {
-  const std::string variant = plan.model.activation == "relu" ? "" : " with " + plan.model.activation;
+  const std::string variant =
+      plan.model.activation.empty() || plan.model.activation == "relu" ? "" : " with " + plan.model.activation;
   return trainer_(untrained(plan, data), data, training(plan),
                   {.what = fmt::format("training {}{} on {} images of {}, seed {}", plan.arch, variant, data.size(),
                                        plan.data, options_.seed + plan.seed)})

@@ -30,14 +30,14 @@ struct NamesOf<LinearBias> {
 };
 
 struct ModelOptions {
-  std::string arch;                 // of architecture_names(), for files that hold only weights
-  std::string activation = "relu";  // of activation_names()
+  std::string arch;        // of architecture_names(), for files that hold only weights
+  std::string activation;  // of activation_names(); empty: that of the architecture
   double width = 1.0;
   int64_t classes = 0;  // 0: not given
   double dropout = 0;
   Shortcut shortcut = Shortcut::automatic;
   LinearBias bias = LinearBias::automatic;
-  std::vector<int64_t> image;            // channels, height, width
+  std::vector<int64_t> image;            // channels, height, width; of a text encoder, how many tokens
   std::vector<std::string> input_shape;  // NAME=1x3x224x224, for inputs with open extents
 
   // `weights`: the scope in which a file may hold weights without a network, so that `arch` has a meaning.

@@ -28,6 +28,14 @@ struct NamesOf<PruneScope> {
   static constexpr std::string_view names[] = {"auto", "uniform", "global", "allocate"};
 };
 
+// What goes of attention: whole heads, or as many dimensions of every head (those of queries with those of keys, those of
+// values with what is read of them).
+enum class AttentionUnit { heads, dimensions };
+template <>
+struct NamesOf<AttentionUnit> {
+  static constexpr std::string_view names[] = {"heads", "dimensions"};
+};
+
 // What kind of images is made where a method needs some and there is no data.
 enum class MadeImages { distilled, leaves, pink, smooth, white };
 template <>
@@ -65,6 +73,8 @@ struct PruneOptions {
   int64_t round_to = 0;  // remaining widths are multiples of this; 0: of 8, or of less in narrow groups when allocated
   double floor = 0.1;    // at least this part of a group stays
   bool inner_only = false;
+  AttentionUnit attention = AttentionUnit::heads;
+  bool rotate = false;  // residual streams under norms into their principal components first, so that they can be cut
   int64_t steps = 1;  // cut in this many steps; together they reach the widths that one would
 
   // One of compensation_methods(); auto: calibrated with samples, without them synthetic where the network takes

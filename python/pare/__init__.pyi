@@ -13,7 +13,7 @@ __version__: str
 Progress = Callable[[str, int, int], None]
 
 class ModelOptions(TypedDict, total=False):
-    activation: Literal['relu', 'tanh', 'softsign', 'elu', 'selu', 'leaky-relu', 'hardswish']
+    activation: Literal['relu', 'tanh', 'softsign', 'elu', 'selu', 'leaky-relu', 'hardswish', 'gelu', 'relu6']
     width: float
     classes: int
     dropout: float
@@ -180,7 +180,7 @@ def inspect(
 def load(
     path: str | os.PathLike,
     *,
-    arch: Literal['lenet-300-100', 'lenet-5', 'mlpnet', 'convnet', 'convnet-bn', 'vgg9', 'vgg9-bn', 'vgg11', 'vgg11-bn', 'vgg16', 'vgg16-bn', 'resnet20', 'resnet32', 'resnet44', 'resnet56', 'resnet18', 'resnet34', 'wrn-16-4', 'wrn-40-4', 'mobilenetv1'] = ...,
+    arch: Literal['lenet-300-100', 'lenet-5', 'mlpnet', 'convnet', 'convnet-bn', 'vgg9', 'vgg9-bn', 'vgg11', 'vgg11-bn', 'vgg16', 'vgg16-bn', 'resnet20', 'resnet32', 'resnet44', 'resnet56', 'resnet18', 'resnet34', 'wrn-16-4', 'wrn-40-4', 'mobilenetv1', 'mobilenetv2', 'squeezenet1_1', 'vit-tiny', 'bert-tiny'] = ...,
     **options: Unpack[ModelOptions],
 ) -> Graph: ...
 
@@ -203,6 +203,8 @@ def prune(
     round_to: int = ...,
     floor: float = ...,
     inner_only: bool = ...,
+    attention: Literal['heads', 'dimensions'] = ...,
+    rotate: bool = ...,
     steps: int = ...,
     compensate: Literal['auto', 'none', 'most-sim', 'nnls', 'nmf', 'gaussian', 'ot', 'ot-average', 'synthetic', 'calibrated'] = ...,
     threshold: float = ...,

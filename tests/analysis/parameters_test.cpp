@@ -68,5 +68,25 @@ TEST(TrainedTensors, AMaskOfMinusInfinitySurvivesTraining) {
   }
 }
 
+// A class token, given to every sample and joined to what a layer makes; padding with one number is no parameter.
+TEST(TrainedTensors, TokensThatAreJoinedToFeatures) {
+  Graph graph{.name = "tokens"};
+  graph.inputs = {{.name = "x", .dims = std::vector<Dim>{{.symbol = "N"}, {.size = 3}, {.size = 4}}}};
+  graph.outputs = {{.name = "y"}};
+  graph.tensors = {{"w", at::randn({4, 4})},
+                   {"cls", at::randn({1, 1, 4})},
+                   {"distillation", at::randn({2, 1, 4})},
+                   {"padding", at::zeros({2, 1, 4})},
+                   {"extents", at::tensor({2, 1, 4}, at::kLong)}};
+  const auto node = [&](const char* op, std::vector<std::string> inputs, const char* output) {
+    graph.nodes.push_back({.name = output, .op = op, .inputs = std::move(inputs), .outputs = {output}});
+  };
+  node("MatMul", {"x", "w"}, "features");
+  node("Expand", {"cls", "extents"}, "token");
+  node("Concat", {"token", "features", "distillation", "padding"}, "y");
+  graph.nodes.back().attributes = {{"axis", int64_t{1}}};
+  EXPECT_EQ(trained_tensors(graph), (std::vector<std::string>{"cls", "distillation", "w"}));
+}
+
 }  // namespace
 }  // namespace pare

@@ -48,10 +48,10 @@ struct Outcome {
   int64_t after = 0;
 };
 
-inline Outcome expect_removed_equals_masked(const Graph& original) {
+inline Outcome expect_removed_equals_masked(const Graph& original, ChannelUse use = ChannelUse::removal) {
   const at::NoGradGuard no_grad;
   const Graph graph = cast(original, at::kDouble);
-  const ChannelMap map = analyze_channels(graph);
+  const ChannelMap map = analyze_channels(graph, {}, use);
   const auto inputs = random_inputs(graph, 2, 7);
   Outcome outcome;
   for (const auto& group : map.groups) {

@@ -374,7 +374,9 @@ TEST(Options, OfPrune) {
                      {"widths", "instead of a budget"},
                      {"plan", "instead of -o"},
                      {"scan", "instead of -o"},
-                     {"inner-only", "there are no residual streams here"}},
+                     {"inner-only", "there are no residual streams here"},
+                     {"rotate", "there are no residual streams here"},
+                     {"attention", "there is no attention here"}},
                     how_of_data()),
       .choosers = {"criterion", "scope", "compensate"}};
   for (const auto& name : training_family()) subject.how.emplace(name, "tried beside --finetune");

@@ -4,25 +4,19 @@
 
 #include <functional>
 
-#include "pare/data/random.h"
+#include "random/random_attention.h"
+#include "random/random_nodes.h"
 
 namespace pare {
 
 namespace {
 
-using Ints = std::vector<int64_t>;
-using Attributes = std::map<std::string, Attribute>;
-
-struct RandomValue {
-  std::string name;
-  Ints dims;
-  int64_t channels() const { return dims[1]; }
-};
-
-class Generator {
+class Generator : RandomNodes {
  public:
-  Generator(uint64_t seed, const RandomGraphOptions& options)
-      : options_(options), random_(seed), weights_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+  using Ints = RandomNodes::Ints;
+  using Attributes = RandomNodes::Attributes;
+
+  Generator(uint64_t seed, const RandomGraphOptions& options) : RandomNodes(seed), options_(options) {}
 
   Graph run() {
     graph_.name = "random";
@@ -47,38 +41,6 @@ class Generator {
   }
 
  private:
-  int64_t below(int64_t count) { return random_.below(count); }
-  bool coin() { return random_.coin(); }
-  template <typename T>
-  const T& one_of(const std::vector<T>& list) {
-    return list[static_cast<size_t>(below(static_cast<int64_t>(list.size())))];
-  }
-
-  std::string constant(const at::Tensor& tensor) {
-    const std::string name = "t" + std::to_string(graph_.tensors.size());
-    graph_.tensors[name] = tensor;
-    return name;
-  }
-  std::string normal(const Ints& dims, double scale) {
-    return constant(at::randn(dims, weights_, at::TensorOptions(at::kFloat)) * scale);
-  }
-  std::string positive(const Ints& dims) {
-    return constant(at::rand(dims, weights_, at::TensorOptions(at::kFloat)) + 0.5);
-  }
-  std::string integers(const Ints& values) { return constant(at::tensor(values, at::kLong)); }
-
-  std::vector<std::string> nodes(const std::string& op, const std::vector<std::string>& inputs,
-                                 const Attributes& attributes, size_t outputs) {
-    Node node{.name = op + std::to_string(graph_.nodes.size()), .op = op, .inputs = inputs, .attributes = attributes};
-    for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(node.name + "_" + std::to_string(i));
-    graph_.nodes.push_back(node);
-    return node.outputs;
-  }
-  RandomValue node(const std::string& op, const std::vector<std::string>& inputs, const Ints& dims,
-                   const Attributes& attributes = {}) {
-    return {nodes(op, inputs, attributes, 1)[0], dims};
-  }
-
   // Images.
 
   RandomValue convolution(const RandomValue& x) {
@@ -373,9 +335,11 @@ class Generator {
   }
 
   RandomValue sequence_layer(const RandomValue& x) {
-    switch (below(8)) {
+    switch (below(10)) {
       case 6:
       case 7: return transformer_block(x);
+      case 8: return random_attention(*this, x);
+      case 9: return random_gated_mlp(*this, x);
       case 0: return attention(x);
       case 1: return activated(linear(x));
       case 2: return layer_norm(x);
@@ -455,9 +419,6 @@ class Generator {
   }
 
   const RandomGraphOptions options_;
-  Random random_;
-  at::Generator weights_;
-  Graph graph_;
   std::vector<RandomValue> kept_;  // images that a later layer may meet
 };
 

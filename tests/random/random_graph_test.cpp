@@ -57,9 +57,9 @@ std::set<ChannelId> some_channels(const ChannelMap& map, Random& random) {
 }
 
 // Returns whether there was anything to remove.
-bool check_removed_is_masked(const Graph& original, uint64_t seed) {
+bool check_removed_is_masked(const Graph& original, uint64_t seed, ChannelUse use = ChannelUse::removal) {
   const Graph graph = cast(original, at::kDouble);
-  const ChannelMap map = analyze_channels(graph);
+  const ChannelMap map = analyze_channels(graph, {}, use);
   Random random(seed);
   const auto removed = some_channels(map, random);
   if (removed.empty()) return false;
@@ -110,6 +110,7 @@ TEST(RandomGraphs, HoldWhatMustHold) {
       expect_near(forward(again, inputs).outputs, outputs, 1e-6, "read back");
       expect_near(forward(simplify(graph), inputs).outputs, outputs, 1e-5, "simplified");
       pruned += check_removed_is_masked(graph, seed) ? 1 : 0;
+      check_removed_is_masked(graph, seed, ChannelUse::dimensions);
       nodes += graph.nodes.size();
       for (const auto& node : graph.nodes) ++operators[node.op];
     } catch (const std::exception& error) {

@@ -161,5 +161,20 @@ TEST(Match, NamesTheTensorOfAnotherShape) {
   EXPECT_THAT(match_error(graph, odd, ErrorKind::shape), AllOf(HasSubstr("conv1.weight"), Not(HasSubstr("`"))));
 }
 
+// PyTorch keeps the weight of a linear layer the other way round than a product over tokens has it.
+TEST(Match, WeightsOverTokensAreTurned) {
+  const Graph graph = build("vit-tiny", {.width = 0.25});
+  WeightList weights;
+  for (const std::string& name : state_names(graph)) weights.emplace_back(name, at::randn_like(in_state(graph, name)));
+  MatchReport report;
+  const Graph result = with_weights(graph, weights, report);
+  const auto square = std::find_if(weights.begin(), weights.end(),
+                                   [](const auto& entry) { return entry.first == "blocks.0.attn.proj.weight"; });
+  EXPECT_TRUE(result.tensor(square->first).equal(square->second.t()));
+  EXPECT_EQ(in_state(graph, "blocks.0.attn.qkv.weight").sizes(), at::IntArrayRef({96, 32}));
+  EXPECT_EQ(in_state(graph, "head.weight").sizes(), graph.tensor("head.weight").sizes());
+  for (const auto& [name, value] : weights) EXPECT_TRUE(in_state(result, name).equal(value)) << name;
+}
+
 }  // namespace
 }  // namespace pare

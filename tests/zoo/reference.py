@@ -16,8 +16,9 @@ from torch.nn import functional as F
 
 ACTIVATIONS = {
     "relu": nn.ReLU, "tanh": nn.Tanh, "softsign": nn.Softsign, "elu": nn.ELU, "selu": nn.SELU,
-    "leaky-relu": nn.LeakyReLU, "hardswish": nn.Hardswish,
+    "leaky-relu": nn.LeakyReLU, "hardswish": nn.Hardswish, "gelu": nn.GELU, "relu6": nn.ReLU6,
 }
+OWN_ACTIVATIONS = {"vit-tiny": "gelu", "bert-tiny": "gelu", "mobilenetv2": "relu6"}
 VGG = {
     "9": [16, 16, 0, 32, 32, 0, 48, 48, 64, 64, 0],
     "11": [64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0],
@@ -194,7 +195,149 @@ class MobileNet(nn.Module):
         return self.fc(self.model(x).mean((2, 3)))
 
 
+class MobileNetV2(nn.Module):
+    def __init__(self, o, large):
+        super().__init__()
+        act = ACTIVATIONS[o.activation]
+
+        def unit(inputs, outputs, kernel, stride=1, groups=1):
+            conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
+            return nn.Sequential(conv, nn.BatchNorm2d(outputs), act())
+
+        channels = scaled(o, 32)
+        layers = [unit(o.input[0], channels, 3, 2 if large else 1)]
+        self.shortcuts = set()
+        stages = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
+                  (6, 320, 1, 1)]
+        for widen, width, count, stride in stages:
+            for i in range(count):
+                step = stride if i == 0 and (large or width != 24) else 1
+                out, hidden = scaled(o, width), widen * channels
+                parts = [] if widen == 1 else [unit(channels, hidden, 1)]
+                parts += [unit(hidden, hidden, 3, step, hidden), nn.Conv2d(hidden, out, 1, bias=False),
+                          nn.BatchNorm2d(out)]
+                if step == 1 and channels == out:
+                    self.shortcuts.add(len(layers))
+                block = nn.Module()
+                block.conv = nn.Sequential(*parts)
+                layers.append(block)
+                channels = out
+        layers.append(unit(channels, scaled(o, 1280), 1))
+        self.features = nn.ModuleList(layers)
+        self.classifier = nn.Sequential(nn.Identity(), nn.Linear(scaled(o, 1280), o.classes, o.bias is not False))
+
+    def forward(self, x):
+        for i, layer in enumerate(self.features):
+            y = layer.conv(x) if hasattr(layer, "conv") else layer(x)
+            x = x + y if i in self.shortcuts else y
+        return self.classifier(x.mean((2, 3)))
+
+
+class Fire(nn.Module):
+    def __init__(self, o, inputs, squeeze, expand):
+        super().__init__()
+        bias, self.act = o.bias is not False, ACTIVATIONS[o.activation]()
+        squeeze, expand = scaled(o, squeeze), scaled(o, expand)
+        self.squeeze = nn.Conv2d(inputs, squeeze, 1, bias=bias)
+        self.expand1x1 = nn.Conv2d(squeeze, expand, 1, bias=bias)
+        self.expand3x3 = nn.Conv2d(squeeze, expand, 3, padding=1, bias=bias)
+
+    def forward(self, x):
+        x = self.act(self.squeeze(x))
+        return torch.cat([self.act(self.expand1x1(x)), self.act(self.expand3x3(x))], 1)
+
+
+class SqueezeNet(nn.Module):
+    def __init__(self, o, large):
+        super().__init__()
+        act, bias, channels = ACTIVATIONS[o.activation], o.bias is not False, scaled(o, 64)
+        pool = lambda: nn.MaxPool2d(3, 2, ceil_mode=True)
+        layers = [nn.Conv2d(o.input[0], channels, 3, 2 if large else 1, 0 if large else 1, bias=bias), act(),
+                  pool() if large else nn.Identity()]
+        for fire in [(16, 64), (16, 64), None, (32, 128), (32, 128), None, (48, 192), (48, 192), (64, 256), (64, 256)]:
+            layers.append(pool() if fire is None else Fire(o, channels, *fire))
+            channels = channels if fire is None else 2 * scaled(o, fire[1])
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Sequential(nn.Identity(), nn.Conv2d(channels, o.classes, 1, bias=bias), act())
+
+    def forward(self, x):
+        return self.classifier(self.features(x)).mean((2, 3))
+
+
+class VitBlock(nn.Module):
+    def __init__(self, o, width, heads, ratio):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width, 1e-6), nn.LayerNorm(width, 1e-6)
+        self.attn, self.mlp, self.heads = nn.Module(), nn.Module(), heads
+        self.attn.qkv, self.attn.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp.fc1, self.mlp.fc2 = nn.Linear(width, ratio * width), nn.Linear(ratio * width, width)
+        self.act = ACTIVATIONS[o.activation]()
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = self.attn.qkv(self.norm1(x)).reshape(n, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        y = ((q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5).softmax(-1) @ v
+        x = x + self.attn.proj(y.transpose(1, 2).reshape(n, t, d))
+        return x + self.mlp.fc2(self.act(self.mlp.fc1(self.norm2(x))))
+
+
+class Vit(nn.Module):
+    def __init__(self, o, large):
+        super().__init__()
+        patch, depth, heads, size, ratio = (16, 12, 3, 64, 4) if large else (4, 6, 4, 32, 2)
+        width = heads * scaled(o, size)
+        places = (o.input[1] // patch) * (o.input[2] // patch) + 1
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, width))
+        self.pos_embed = nn.Parameter(torch.zeros(1, places, width))
+        self.patch_embed = nn.Module()
+        self.patch_embed.proj = nn.Conv2d(o.input[0], width, patch, patch)
+        self.blocks = nn.Sequential(*(VitBlock(o, width, heads, ratio) for _ in range(depth)))
+        self.norm, self.head = nn.LayerNorm(width, 1e-6), nn.Linear(width, o.classes, o.bias is not False)
+
+    def forward(self, x):
+        x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+class Bert(nn.Module):
+    """Parameters as Hugging Face's BertForSequenceClassification has them, but for the prefix `bert.`."""
+
+    def __init__(self, o):
+        super().__init__()
+        width, norm = 2 * scaled(o, 64), lambda: nn.LayerNorm(2 * scaled(o, 64), 1e-12)
+        module = lambda **parts: nn.ModuleDict(parts)
+        self.embeddings = module(word_embeddings=nn.Embedding(30522, width), LayerNorm=norm(),
+                                 token_type_embeddings=nn.Embedding(2, width),
+                                 position_embeddings=nn.Embedding(512, width))
+        linear = lambda a=1, b=1: nn.Linear(a * width, b * width)
+        layer = lambda: module(
+            attention=module(self=module(query=linear(), key=linear(), value=linear()),
+                             output=module(dense=linear(), LayerNorm=norm())),
+            intermediate=module(dense=linear(1, 4)), output=module(dense=linear(4, 1), LayerNorm=norm()))
+        self.encoder = module(layer=nn.ModuleList([layer(), layer()]))
+        self.pooler = module(dense=linear())
+        self.classifier, self.act = nn.Linear(width, o.classes, o.bias is not False), ACTIVATIONS[o.activation]()
+
+    def forward(self, ids):
+        e, length = self.embeddings, ids.shape[1]
+        x = e["word_embeddings"](ids) + e["token_type_embeddings"].weight[0]
+        x = e["LayerNorm"](x + e["position_embeddings"].weight[:length])
+        for layer in self.encoder["layer"]:
+            own, out = layer["attention"]["self"], layer["attention"]["output"]
+            q, k, v = (own[part](x).reshape(*x.shape[:2], 2, -1).transpose(1, 2) for part in ("query", "key", "value"))
+            y = ((q @ k.transpose(-2, -1)) / q.shape[-1] ** 0.5).softmax(-1) @ v
+            x = out["LayerNorm"](x + out["dense"](y.transpose(1, 2).reshape(x.shape)))
+            y = layer["output"]["dense"](self.act(layer["intermediate"]["dense"](x)))
+            x = layer["output"]["LayerNorm"](x + y)
+        return self.classifier(torch.tanh(self.pooler["dense"](x[:, 0])))
+
+
 def build(arch, o):
+    o.activation = o.activation or OWN_ACTIVATIONS.get(arch, "relu")
+    if arch == "bert-tiny":
+        o.input = o.input or [128]
+        return Bert(o)
     gray = arch in ("lenet-300-100", "lenet-5", "mlpnet", "convnet", "convnet-bn")
     o.input = o.input or ([1, 28, 28] if gray else [3, 56, 56] if arch.startswith("vgg9") else [3, 32, 32])
     large, features = o.input[1] > 64, int(numpy.prod(o.input))
@@ -217,6 +360,12 @@ def build(arch, o):
         return WideResnet(o, *map(int, arch.split("-")[1:]))
     if arch == "mobilenetv1":
         return MobileNet(o, large)
+    if arch == "mobilenetv2":
+        return MobileNetV2(o, large)
+    if arch == "squeezenet1_1":
+        return SqueezeNet(o, large)
+    if arch == "vit-tiny":
+        return Vit(o, large)
     raise SystemExit(f"reference.py: no architecture {arch}")
 
 
@@ -228,10 +377,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("arch")
     parser.add_argument("directory", nargs="?")
-    parser.add_argument("--activation", default="relu", choices=ACTIVATIONS)
+    parser.add_argument("--activation", choices=ACTIVATIONS)
     parser.add_argument("--width", type=float, default=1.0)
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--input", type=int, nargs=3, metavar=("C", "H", "W"))
+    parser.add_argument("--input", type=int, nargs="+", metavar="N", help="channels, height, width, or tokens")
     parser.add_argument("--shortcut", choices=["a", "b"])
     parser.add_argument("--bias", type=lambda text: text == "true", metavar="true|false")
     parser.add_argument("--count", action="store_true")
@@ -245,7 +394,7 @@ def main():
         return
     if o.init is not None:
         os.makedirs(o.directory, exist_ok=True)
-        for name, value in {**state, "input": torch.randn(4, *o.input)}.items():
+        for name, value in {**state, "input": torch.randint(30522, (4, *o.input)) if o.arch == "bert-tiny" else torch.randn(4, *o.input)}.items():
             numpy.save(os.path.join(o.directory, name + ".npy"), value.numpy())
         return
     given = {f[:-4] for f in os.listdir(o.directory) if f.endswith(".npy")} - {"input", "logits"}
@@ -254,7 +403,7 @@ def main():
     load = lambda name: torch.from_numpy(numpy.load(os.path.join(o.directory, name + ".npy")))
     x = load("input")
     # Strict but for the counters: the names were compared above.
-    model.to(x.dtype).load_state_dict({name: load(name) for name in state}, strict=False)
+    model.to(load(next(iter(state))).dtype).load_state_dict({name: load(name) for name in state}, strict=False)
     with torch.no_grad():
         numpy.save(os.path.join(o.directory, "logits.npy"), model(x).numpy())
 

@@ -25,6 +25,9 @@ Graph perturbed(Graph graph) {
   for (const Node& node : graph.nodes)
     for (size_t i = 1; node.op == "BatchNormalization" && i < 5; ++i)
       graph.tensors.at(node.inputs[i]) = at::rand(graph.tensor(node.inputs[i]).sizes(), generator).add_(0.5);
+  for (const Node& node : graph.nodes)
+    for (size_t i = 1; node.op == "LayerNormalization" && i < 3; ++i)
+      graph.tensors.at(node.inputs[i]) = at::rand(graph.tensor(node.inputs[i]).sizes(), generator).add_(0.5);
   return graph;
 }
 
@@ -34,7 +37,8 @@ struct Case {
 };
 
 std::string flags_of(const ArchOptions& o) {
-  std::string flags = fmt::format(" --activation {} --width {} --classes {}", o.activation, o.width, o.classes);
+  std::string flags = fmt::format(" --width {} --classes {}", o.width, o.classes);
+  if (!o.activation.empty()) flags += " --activation " + o.activation;
   if (!o.input.empty()) flags += fmt::format(" --input {}", fmt::join(o.input, " "));
   if (o.shortcut != Shortcut::automatic) flags += fmt::format(" --shortcut {}", name_of(o.shortcut));
   if (o.bias) flags += fmt::format(" --bias {}", *o.bias);
@@ -54,6 +58,9 @@ std::vector<Case> reference_cases() {
   cases.push_back({"resnet18", {.width = 0.1, .shortcut = Shortcut::a}});
   cases.push_back({"resnet18", {.width = 0.1, .input = {3, 97, 97}}});
   cases.push_back({"mobilenetv1", {.width = 0.25, .input = {3, 97, 97}}});
+  for (const char* arch : {"mobilenetv2", "squeezenet1_1", "vit-tiny"})
+    cases.push_back({arch, {.width = 0.25, .input = {3, 97, 97}}});
+  cases.push_back({"bert-tiny", {.classes = 3, .input = {17}}});
   cases.push_back({"vgg11", {.width = 0.1, .input = {3, 70, 64}, .bias = false}});
   cases.push_back({"mlpnet", {.bias = true}});
   return cases;
@@ -70,7 +77,8 @@ TEST_P(Reference, ComputesWhatPyTorchComputes) {
 
   const fs::path folder = fs::path(testing::TempDir()) / fmt::format("pare_reference_{}", ::getpid());
   fs::create_directories(folder);
-  for (const std::string& name : state_names(graph)) write_npy(folder / (name + ".npy"), graph.tensor(name));
+  for (const std::string& name : state_names(graph))
+    write_npy(folder / (name + ".npy"), in_state(graph, name).contiguous());
   write_npy(folder / "input.npy", inputs.at(0));
   const std::string command = fmt::format("/usr/bin/python3 {}/tests/zoo/reference.py {} {}{}", PARE_SOURCE_DIR, arch,
                                           folder.string(), flags_of(options));

@@ -47,7 +47,8 @@ constexpr Counts kCounts[] = {
     {"vgg16", 14719818, 922074},      {"vgg16-bn", 14728266, 924186},   {"resnet20", 269722, 17326},
     {"resnet32", 464154, 29646},      {"resnet44", 658586, 41966},      {"resnet56", 853018, 54286},
     {"resnet18", 11173962, 701466},   {"resnet34", 21282122, 1334618},  {"wrn-16-4", 2748890, 173054},
-    {"wrn-40-4", 8949210, 561918},    {"mobilenetv1", 3217226, 215642},
+    {"wrn-40-4", 8949210, 561918},    {"mobilenetv1", 3217226, 215642}, {"mobilenetv2", 2236682, 160802},
+    {"squeezenet1_1", 727626, 47322}, {"vit-tiny", 811146, 55338},      {"bert-tiny", 4387210, 1020010},
 };
 
 TEST(Zoo, HasAsManyParametersAsPyTorch) {
@@ -64,15 +65,19 @@ TEST(Zoo, CountsOfTheOptions) {
   EXPECT_EQ(parameter_count(build("resnet18", {.shortcut = Shortcut::a})), 11000138);
   EXPECT_EQ(parameter_count(build("resnet18", {.classes = 1000, .input = {3, 224, 224}})), 11689512);  // torchvision's
   EXPECT_EQ(parameter_count(build("resnet34", {.classes = 1000, .input = {3, 224, 224}})), 21797672);
+  EXPECT_EQ(parameter_count(build("mobilenetv2", {.classes = 1000, .input = {3, 224, 224}})), 3504872);
+  EXPECT_EQ(parameter_count(build("squeezenet1_1", {.classes = 1000, .input = {3, 224, 224}})), 1235496);
+  EXPECT_EQ(parameter_count(build("vit-tiny", {.classes = 1000, .input = {3, 224, 224}})), 5717416);  // DeiT-tiny's
   EXPECT_EQ(parameter_count(build("mlpnet", {.bias = true})), 415310);
   EXPECT_EQ(parameter_count(build("vgg11", {.bias = false})), 9222848);
 }
 
 TEST(Zoo, EveryArchitectureVerifiesWithEveryActivation) {
-  const std::map<std::string, std::string> operators = {{"relu", "Relu"},          {"tanh", "Tanh"},
-                                                        {"softsign", "Softsign"},  {"elu", "Elu"},
-                                                        {"selu", "Selu"},          {"leaky-relu", "LeakyRelu"},
-                                                        {"hardswish", "HardSwish"}};
+  const std::map<std::string, std::string> operators = {{"relu", "Relu"},           {"tanh", "Tanh"},
+                                                        {"softsign", "Softsign"},   {"elu", "Elu"},
+                                                        {"selu", "Selu"},           {"leaky-relu", "LeakyRelu"},
+                                                        {"hardswish", "HardSwish"}, {"gelu", "Gelu"},
+                                                        {"relu6", "Clip"}};
   for (const ArchInfo& info : architectures())
     for (const auto& [activation, op] : operators) {
       const Graph graph = build(info.name, {.activation = activation, .width = 0.25, .classes = 7});
@@ -80,8 +85,9 @@ TEST(Zoo, EveryArchitectureVerifiesWithEveryActivation) {
       EXPECT_EQ(graph.name, info.name);
       ASSERT_EQ(graph.inputs.size(), 1U);
       EXPECT_EQ(graph.inputs[0].name, "input");
-      EXPECT_THAT(*graph.inputs[0].dims,
-                  ElementsAre(Dim{-1, "N"}, Dim{info.input[0], ""}, Dim{info.input[1], ""}, Dim{info.input[2], ""}));
+      std::vector<Dim> dims = {{-1, "N"}};
+      for (const int64_t extent : info.input) dims.push_back({extent, ""});
+      EXPECT_EQ(*graph.inputs[0].dims, dims);
       ASSERT_EQ(graph.outputs.size(), 1U);
       EXPECT_EQ(graph.outputs[0].name, "logits");
       EXPECT_THAT(*graph.outputs[0].dims, ElementsAre(Dim{-1, "N"}, Dim{7, ""}));
@@ -94,7 +100,9 @@ TEST(Zoo, EveryArchitectureVerifiesWithEveryActivation) {
 TEST(Zoo, OddWidthsAndInputsStillFit) {
   for (const ArchInfo& info : architectures())
     for (const double width : {0.01, 0.3, 1.1}) {
-      const Graph graph = build(info.name, {.width = width, .input = {2, 37, 45}, .dropout = 0.5});
+      const bool text = info.input.size() == 1;
+      const std::vector<int64_t> input = text ? std::vector<int64_t>{19} : std::vector<int64_t>{2, 37, 45};
+      const Graph graph = build(info.name, {.width = width, .input = input, .dropout = 0.5});
       EXPECT_NO_THROW(verify(graph)) << info.name;
       for (const std::string& name : state_names(graph)) EXPECT_GT(graph.tensor(name).numel(), 0) << name;
     }
@@ -134,6 +142,14 @@ TEST(Zoo, NamesOfOtherImplementations) {
       {"wrn-40-4", "block1.layer.0.convShortcut.weight"},
       {"wrn-40-4", "block3.layer.5.conv2.weight"},
       {"mobilenetv1", "model.13.3.weight"},
+      {"mobilenetv2", "features.17.conv.1.0.weight"},
+      {"mobilenetv2", "features.18.1.running_var"},
+      {"squeezenet1_1", "features.12.expand3x3.bias"},
+      {"squeezenet1_1", "classifier.1.weight"},
+      {"vit-tiny", "blocks.5.attn.qkv.weight"},
+      {"vit-tiny", "cls_token"},
+      {"vit-tiny", "patch_embed.proj.weight"},
+      {"bert-tiny", "encoder.layer.1.attention.output.LayerNorm.weight"},
   };
   for (const auto& [arch, name] : some) EXPECT_TRUE(build(arch).is_constant(name)) << arch << " " << name;
 }
@@ -152,11 +168,13 @@ TEST(Zoo, OptionAShortcutsSubsampleAndPad) {
 TEST(Zoo, SaysWhatIsWrong) {
   EXPECT_THAT(usage_error("resnet21", {}), AllOf(HasSubstr("resnet21"), HasSubstr("resnet20")));
   EXPECT_THAT(usage_error("vgg16bn", {}), HasSubstr("vgg16-bn"));
-  EXPECT_THAT(usage_error("resnet20", {.activation = "gelu"}), HasSubstr("leaky-relu"));
+  EXPECT_THAT(usage_error("resnet20", {.activation = "swish"}), HasSubstr("leaky-relu"));
   EXPECT_THAT(usage_error("resnet20", {.width = 0.0}), HasSubstr("width"));
   EXPECT_THAT(usage_error("resnet20", {.width = std::nan("")}), HasSubstr("width"));
   EXPECT_THAT(usage_error("resnet20", {.classes = 0}), HasSubstr("classes"));
   EXPECT_THAT(usage_error("resnet20", {.input = {3, 32}}), HasSubstr("[3, 32]"));
+  EXPECT_THAT(usage_error("bert-tiny", {.input = {3, 32, 32}}), HasSubstr("tokens"));
+  EXPECT_THROW(build("bert-tiny", {.input = {513}}), Error);
   EXPECT_THROW(build("lenet-5", {.input = {1, 8, 8}}), Error);
   EXPECT_THROW(build("vgg16", {.input = {3, 16, 16}}), Error);
 }

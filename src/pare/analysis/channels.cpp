@@ -36,7 +36,7 @@ class ChannelAnalysis {
   }
 
   ChannelMap run() {
-    const bool exchange = map_.sets.use() == ChannelUse::exchange;
+    const bool exchange = map_.sets.for_exchange();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       map_.sets.enter(i);
       label_node(i);

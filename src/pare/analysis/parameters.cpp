@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "pare/ops/op.h"
@@ -55,13 +56,30 @@ class Parameters {
         if (is_floating_constant(node, i) && node.has_input(1 - i) && features_.contains(node.inputs[1 - i]) &&
             may_be_learned(graph_.tensor(node.inputs[i])))
           names_.insert(node.inputs[i]);
+    join_tokens(node);
     const auto is_feature = [this](const std::string& value) { return features_.contains(value); };
     if (is_layer || (!ends_features(traits.kind) && std::any_of(node.inputs.begin(), node.inputs.end(), is_feature)))
       features_.insert(node.outputs.begin(), node.outputs.end());
   }
 
+  // Tokens that are not made of the input (a class token), which lie beside features; perhaps repeated for each sample.
+  void join_tokens(const Node& node) {
+    const OpKind kind = kind_of(node);
+    if (kind == OpKind::repetition && is_floating_constant(node, 0)) repeated_[node.outputs.at(0)] = node.inputs[0];
+    const auto is_feature = [this](const std::string& value) { return features_.contains(value); };
+    if (kind != OpKind::join || std::none_of(node.inputs.begin(), node.inputs.end(), is_feature)) return;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto repeated = repeated_.find(node.inputs[i]);
+      if (repeated == repeated_.end() && !is_floating_constant(node, i)) continue;
+      const std::string& name = repeated == repeated_.end() ? node.inputs[i] : repeated->second;
+      const at::Tensor& tensor = graph_.tensor(name);
+      if (may_be_learned(tensor) && !tensor.eq(tensor.flatten()[0]).all().item<bool>()) names_.insert(name);
+    }
+  }
+
   const Graph& graph_;
-  std::set<std::string> features_;  // values computed out of a layer's output
+  std::map<std::string, std::string> repeated_;  // values that repeat a constant, and which
+  std::set<std::string> features_;               // values computed out of a layer's output
   std::set<std::string> names_;
 };
 

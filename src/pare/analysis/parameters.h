@@ -4,7 +4,8 @@
 // shifts of normalisations, slopes, tables of embeddings. A constant of Add or Mul is a parameter where the other
 // operand comes from a layer that has parameters (a bias after a matrix product, a decomposed batch norm, a position
 // embedding, a scaled branch); not on the way from the graph's input (normalisation), nor on attention scores, which
-// are products of two computed values (masks), nor where its values are those of a mask or a single number.
+// are products of two computed values (masks), nor where its values are those of a mask or a single number. Nor is
+// padding with one number, but tokens that are joined to features (a class token) are.
 #pragma once
 
 #include <string>

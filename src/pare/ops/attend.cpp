@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "pare/core/memory.h"
 #include "pare/ops/attention.h"
@@ -136,6 +138,25 @@ bool varies_elsewhere(const LabelContext& context, size_t input) {
   return ids.defined() && (ids.size(0) > 1 || ids.size(ids.dim() == 3 ? 1 : 2) > 1);
 }
 
+// The ids at each place of a head, which are united over all heads.
+std::vector<int64_t> united_over_heads(LabelContext& context, const std::vector<std::vector<int64_t>>& heads,
+                                       const std::string& reason) {
+  for (const auto& head : heads) context.unite(heads.front(), head, reason);
+  return heads.front();
+}
+
+// Dimensions of queries go with those of keys; those of values go on, of every head.
+void label_dimensions(LabelContext& context, int64_t q_heads, int64_t kv_heads, const std::string& reason) {
+  const auto q = united_over_heads(context, ids_by_head(context, 0, q_heads), reason);
+  const auto k = united_over_heads(context, ids_by_head(context, 1, kv_heads), reason);
+  const auto v = united_over_heads(context, ids_by_head(context, 2, kv_heads), reason);
+  context.unite(q, k, reason);
+  if (context.outputs[0].rank() == 4) return context.set(0, v, 3);
+  std::vector<int64_t> out;
+  for (int64_t h = 0; h < q_heads; ++h) out.insert(out.end(), v.begin(), v.end());
+  context.set(0, out, 2);
+}
+
 }  // namespace
 
 void label_heads(LabelContext& context, int64_t q_heads, int64_t kv_heads) {
@@ -144,6 +165,7 @@ void label_heads(LabelContext& context, int64_t q_heads, int64_t kv_heads) {
     if (varies_elsewhere(context, i))
       return context.freeze_inputs(fmt::format("{} mixes all channels", describe(context.node)));
   const std::string reason = fmt::format("{} has a head with a part without channels", describe(context.node));
+  if (context.by_dimension()) return label_dimensions(context, q_heads, kv_heads, reason);
   const auto q = ids_by_head(context, 0, q_heads);
   const auto k = ids_by_head(context, 1, kv_heads);
   const auto v = ids_by_head(context, 2, kv_heads);
@@ -165,12 +187,89 @@ void label_heads(LabelContext& context, int64_t q_heads, int64_t kv_heads) {
   context.set(0, out, y.rank() == 3 ? 2 : 1);
 }
 
+namespace {
+
+// Of an input of three axes: in how many of its heads is there anything left?
+int64_t heads_left(const RewriteContext& context, size_t input, int64_t heads) {
+  const int64_t size = context.inputs[input].dims[2] / heads;
+  std::set<int64_t> left;
+  for (const int64_t place : context.kept_in(input, 2)) left.insert(place / size);
+  return static_cast<int64_t>(left.size());
+}
+
+}  // namespace
+
 void rewrite_heads(RewriteContext& context, size_t input, const std::string& attribute) {
   const Shape& dims = context.inputs[input].dims;
   const int64_t heads = context.node.integer(attribute, 0);
   if (dims.size() != 3 || heads < 1 || !context.input_keep[input].defined()) return;
-  const auto kept = static_cast<int64_t>(context.kept_in(input, 2).size());
-  context.node.attributes[attribute] = kept / (dims[2] / heads);
+  context.node.attributes[attribute] = heads_left(context, input, heads);
+}
+
+void rewrite_scale(RewriteContext& context, const std::string& attribute) {
+  const Shape& dims = context.inputs[0].dims;
+  if (!context.input_keep[0].defined() || context.node.real("scale", 0) != 0) return;
+  const int64_t heads = dims.size() == 3 ? context.node.integer(attribute, 0) : 1;
+  if (heads < 1) return;
+  const int64_t size = dims.back() / heads, axis = static_cast<int64_t>(dims.size()) - 1;
+  const int64_t left = dims.size() == 3 ? heads_left(context, 0, heads) : 1;
+  if (static_cast<int64_t>(context.kept_in(0, axis).size()) == left * size) return;
+  context.node.attributes["scale"] = 1 / std::sqrt(static_cast<double>(size));
+}
+
+namespace {
+
+// [heads][places] of what turns: ids of each head.
+void unite_pairs(LabelContext& context, const std::vector<int64_t>& ids, const RotaryForm& form,
+                 const std::vector<size_t>& tables) {
+  const int64_t turning = form.rotated == 0 ? std::ssize(ids) : form.rotated, half = turning / 2;
+  const std::string reason = fmt::format("{} turns it with a part without channels", describe(context.node));
+  std::vector<int64_t> first, second;
+  for (int64_t i = 0; i < half; ++i) {
+    first.push_back(ids[static_cast<size_t>(form.interleaved ? 2 * i : i)]);
+    second.push_back(ids[static_cast<size_t>(form.interleaved ? 2 * i + 1 : half + i)]);
+  }
+  context.unite(first, second, reason);
+  for (const size_t table : tables) context.slot(table, context.inputs[table].rank() - 1, first, SlotRole::pass);
+}
+
+}  // namespace
+
+void label_rotation(LabelContext& context, int64_t heads, const RotaryForm& form, const std::vector<size_t>& tables) {
+  const Tensor& ids = context.ids(0);
+  if (!ids.defined()) return;
+  const int64_t rank = ids.dim();
+  const std::string turns = fmt::format("{} turns its channels in pairs", describe(context.node));
+  if (context.for_exchange() || varies_elsewhere(context, 0) || heads < 1) return context.freeze_inputs(turns);
+  const std::string reason = fmt::format("{} turns it with a part without channels", describe(context.node));
+  const auto by_head = ids_by_head(context, 0, heads);
+  if (!context.by_dimension() || ids.size(rank - 1) == 1) {
+    for (const auto& head : by_head)
+      for (const int64_t id : head) context.unite(std::span(&head.front(), 1), std::span(&id, 1), reason);
+    return context.set(0, ids);
+  }
+  for (const size_t table : tables)
+    if (!context.is_parameter(table)) return context.freeze_inputs(turns + " by angles that are computed");
+  const auto one = united_over_heads(context, by_head, reason);
+  unite_pairs(context, one, form, tables);
+  context.set(0, ids);
+}
+
+void rewrite_rotation(RewriteContext& context) {
+  const int64_t rotated = context.node.integer("rotary_embedding_dim", 0);
+  const at::Tensor& keep = context.input_keep[0];
+  const Shape& dims = context.inputs[0].dims;
+  const int64_t heads = dims.size() == 3 ? context.node.integer("num_heads", 0) : 1;
+  if (rotated > 0 && keep.defined() && heads > 0 && keep.size(keep.dim() - 1) > 1) {
+    // Of the first head that is left.
+    const auto kept = context.kept_in(0, static_cast<int64_t>(dims.size()) - 1);
+    const int64_t size = dims.back() / heads, head = kept.empty() ? 0 : kept.front() / size;
+    context.node.attributes["rotary_embedding_dim"] =
+        static_cast<int64_t>(std::count_if(kept.begin(), kept.end(), [&](int64_t place) {
+          return place >= head * size && place < head * size + rotated;
+        }));
+  }
+  rewrite_heads(context, 0, "num_heads");
 }
 
 Cost cost_of_attention(const Shape& q, int64_t keys, int64_t v_size) {

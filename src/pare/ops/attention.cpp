@@ -133,13 +133,14 @@ void labels(LabelContext& context) {
       context.has(3) && context.inputs[3].rank() >= 3 && context.inputs[3].dims[context.inputs[3].dims.size() - 3] > 1;
   if (by_head || is_given(context, 3))
     return context.freeze_inputs(fmt::format("{} has a mask or scores for each head", describe(node)));
-  if (context.use() == ChannelUse::exchange)
+  if (context.for_exchange())
     return context.freeze_inputs(fmt::format("the heads of {} are not exchanged", describe(node)));
   label_heads(context, heads_of(node, "q_num_heads", context.inputs[0].dims),
               heads_of(node, "kv_num_heads", context.inputs[1].dims));
 }
 
 void rewrite(RewriteContext& context) {
+  rewrite_scale(context, "q_num_heads");
   rewrite_heads(context, 0, "q_num_heads");
   rewrite_heads(context, 1, "kv_num_heads");
 }
@@ -161,24 +162,12 @@ Tensors rotary(const EvalContext& context) {
 
 Cost cost_rotary(const CostContext& context) { return {.flops = 3 * context.outputs[0].count()}; }
 
-// The channels of a head turn together.
 void labels_rotary(LabelContext& context) {
-  const Tensor& ids = context.ids(0);
-  if (!ids.defined()) return;
-  const int64_t rank = ids.dim();
-  const bool only_heads = ids.size(0) == 1 && ids.size(rank == 3 ? 1 : 2) == 1;
-  if (context.use() == ChannelUse::exchange || !only_heads)
-    return context.freeze_inputs(fmt::format("{} turns its channels in pairs", describe(context.node)));
-  const int64_t heads = heads_of(context.node, "num_heads", context.inputs[0].dims);
-  const Tensor full = context.expanded(0);
-  const Tensor by_head = rank == 3 ? full.select(0, 0).select(0, 0).reshape({heads, -1})
-                                   : full.select(0, 0).select(1, 0).reshape({heads, -1});
-  context.unite(by_head.narrow(1, 0, 1).expand(by_head.sizes()), by_head,
-                fmt::format("{} turns it with a part without channels", describe(context.node)));
-  context.set(0, ids);
+  if (!context.ids(0).defined()) return;
+  const RotaryForm form{.interleaved = context.node.integer("interleaved", 0) != 0,
+                        .rotated = context.node.integer("rotary_embedding_dim", 0)};
+  label_rotation(context, heads_of(context.node, "num_heads", context.inputs[0].dims), form, {1, 2});
 }
-
-void rewrite_rotary(RewriteContext& context) { rewrite_heads(context, 0, "num_heads"); }
 
 constexpr OpDef kOps[] = {
     {.type = "Attention",
@@ -201,7 +190,7 @@ constexpr OpDef kOps[] = {
      .infer = infer_same,
      .cost = cost_rotary,
      .labels = labels_rotary,
-     .rewrite = rewrite_rotary},
+     .rewrite = rewrite_rotation},
 };
 
 }  // namespace attention

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "pare/ops/labels.h"
 #include "pare/ops/op.h"
@@ -52,12 +53,27 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
 // Rows of a table at positions [batch, length]. Error{format} names the node where one is outside it.
 at::Tensor rows_at(const Node& node, const at::Tensor& table, const at::Tensor& positions);
 
-// labels: heads of keys with the queries that they serve live or die as wholes. Inputs 0 to 2 are q, k and v of three
-// axes (heads beside each other on the last) or four (heads on axis 1).
+// labels: heads of keys with the queries that they serve live or die as wholes, or dimensions of all heads. Inputs 0 to
+// 2 are q, k and v of three axes (heads beside each other on the last) or four (heads on axis 1).
 void label_heads(LabelContext& context, int64_t q_heads, int64_t kv_heads);
 
 // rewrite: the attribute says how many heads of the input, three axes of it, are left.
 void rewrite_heads(RewriteContext& context, size_t input, const std::string& attribute);
+
+// rewrite: the scale that follows from a head's size stays where that changes. `attribute` counts the heads of input 0.
+void rewrite_scale(RewriteContext& context, const std::string& attribute);
+
+// labels and rewrite of a rotation of input 0 by the cosines and sines of `tables`: heads go as wholes, by dimension
+// the pairs that turn together.
+void label_rotation(LabelContext& context, int64_t heads, const RotaryForm& form, const std::vector<size_t>& tables);
+void rewrite_rotation(RewriteContext& context);
+
+// com.microsoft's attention: the scale that is stated, or else 1/√size; what is added to the scores of padding: flags
+// [batch, keys], or the lengths of the samples; and the error for a form that is not computed.
+double stated_scale(const Node& node, int64_t size);
+at::Tensor padding_bias(const Node& node, const at::Tensor& mask, int64_t batch, int64_t keys,
+                        const at::TensorOptions& options);
+[[noreturn]] void refuse_form(const Node& node, std::string_view what);
 
 // Multiply-accumulates of the two products, from the types of q, k (with what was cached) and v of four axes.
 Cost cost_of_attention(const Shape& q, int64_t keys, int64_t v_size);

@@ -85,6 +85,21 @@ Aligned align(const LabelContext& context, size_t i, size_t rank) {
   return {ids, dims};
 }
 
+// Heads go as wholes: what is the same for all of them and varies inside (a rotation, a scale) ties together what lies
+// in a head, so that it need not know of channels.
+at::Tensor tied_inside_heads(LabelContext& context, const at::Tensor& ids, const Shape& dims,
+                             const std::string& reason) {
+  int64_t last = ids.dim() - 1;
+  while (last > 0 && ids.size(last) == 1) --last;
+  const int64_t own = last - (ids.dim() - static_cast<int64_t>(dims.size()));
+  const bool beside = ids.size(last) < ids.numel();
+  if (context.for_exchange() || context.by_dimension() || !beside || own < 0 || dims[static_cast<size_t>(own)] == 1)
+    return ids;
+  const at::Tensor first = ids.narrow(last, 0, 1);
+  context.unite(first.expand(ids.sizes()), ids, reason);
+  return first;
+}
+
 }  // namespace
 
 void labels_broadcast(LabelContext& context) {
@@ -124,6 +139,7 @@ void labels_broadcast(LabelContext& context) {
     if (!context.has(i) || (!context.is_parameter(i) && context.ids(i).defined())) continue;
     const Shape& dims = context.inputs[i].dims;
     const size_t missing = out.size() - dims.size();
+    result = tied_inside_heads(context, result, dims, reason);
     for (size_t axis = 0; axis < out.size(); ++axis) {
       const auto a = static_cast<int64_t>(axis);
       if (result.size(a) == 1 || axis < missing || dims[axis - missing] == 1) continue;
@@ -160,7 +176,7 @@ void labels_mixed_along(LabelContext& context, const std::vector<int64_t>& axes)
 
 void labels_alike_along(LabelContext& context, const std::vector<int64_t>& axes) {
   const at::Tensor& ids = context.ids(0);
-  if (context.use() == ChannelUse::removal || !ids.defined()) return labels_mixed_along(context, axes);
+  if (!context.for_exchange() || !ids.defined()) return labels_mixed_along(context, axes);
   int64_t along = 1;
   for (const int64_t axis : axes) along *= ids.size(axis);
   if (along > 1 && along != ids.numel()) return labels_mixed_along(context, axes);

@@ -15,14 +15,7 @@ namespace contrib_attention {
 using at::Tensor;
 using Tensors = std::vector<Tensor>;
 
-[[noreturn]] void refuse(const Node& node, std::string_view what) {
-  throw Error(ErrorKind::unsupported, describe(node), "{} is not computed", what);
-}
-
-double scale_of(const Node& node, int64_t size) {
-  const double scale = node.real("scale", 0);
-  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(size, 1)));
-}
+[[noreturn]] void refuse(const Node& node, std::string_view what) { refuse_form(node, what); }
 
 // --- MultiHeadAttention: query, key, value, bias, padding of keys, bias of scores, past keys, past values
 
@@ -39,19 +32,6 @@ Tensor projected(const EvalContext& context, size_t input, int64_t from) {
 
 Tensor in_heads(const Node& node, const Tensor& x, int64_t heads) {
   return x.dim() == 4 ? x : split_heads(x, heads, node);
-}
-
-// What is added to the scores of padding: flags [batch, keys], or the lengths of the samples.
-Tensor padding_bias(const Node& node, const Tensor& mask, int64_t batch, int64_t keys,
-                    const at::TensorOptions& options) {
-  Tensor seen;
-  if (mask.dim() == 2 && mask.size(0) == batch && mask.size(1) == keys)
-    seen = mask.ne(0).reshape({batch, 1, 1, keys});
-  else if (mask.dim() == 1 && mask.size(0) == batch)
-    seen = at::arange(keys, at::kLong).reshape({1, 1, 1, -1}) < mask.to(at::kLong).reshape({-1, 1, 1, 1});
-  else
-    refuse(node, fmt::format("a padding mask of {}", to_string(mask.sizes())));
-  return at::zeros(seen.sizes(), options).masked_fill(at::logical_not(seen), node.real("mask_filter_value", -10000.0));
 }
 
 Tensors multi_head(const EvalContext& context) {
@@ -77,8 +57,9 @@ Tensors multi_head(const EvalContext& context) {
     const Tensor padding = padding_bias(node, context.in(4), q.size(0), k.size(2), q.options());
     bias = bias.defined() ? bias + padding : padding;
   }
-  const auto result = attend(q, k, v, bias, offset,
-                             {.scale = scale_of(node, q.size(3)), .causal = node.integer("unidirectional", 0) != 0});
+  const auto result =
+      attend(q, k, v, bias, offset,
+             {.scale = stated_scale(node, q.size(3)), .causal = node.integer("unidirectional", 0) != 0});
   return {join_heads(result.output), k, v};
 }
 
@@ -120,16 +101,28 @@ void labels_multi_head(LabelContext& context) {
   const Node& node = context.node;
   const bool packed = !context.has(1) || !context.has(2) || context.inputs[0].rank() != 3 ||
                       context.inputs[1].rank() != 3 || context.inputs[2].rank() != 3;
-  if (packed || context.has(3) || has_cache(context, 6))
+  const bool biased = context.has(3);
+  if (packed || (biased && !context.is_parameter(3)) || has_cache(context, 6))
     return context.freeze_inputs(fmt::format("{} has its projections packed or cached", describe(node)));
   const bool by_head = context.has(5) && context.inputs[5].rank() == 4 && context.inputs[5].dims[1] > 1;
-  if (by_head || context.use() == ChannelUse::exchange)
+  if (by_head || context.for_exchange())
     return context.freeze_inputs(fmt::format("the heads of {} are not told apart", describe(node)));
   const int64_t heads = node.integer("num_heads", 1);
   label_heads(context, heads, heads);
+  if (!biased) return;
+  std::vector<int64_t> all;
+  for (const size_t i : {0, 1, 2}) {
+    const auto ids = context.ids(i).defined() ? context.along(i, 2) : std::vector<int64_t>{};
+    if (ids.empty()) return context.freeze_inputs(fmt::format("{} adds a bias to it", describe(node)));
+    all.insert(all.end(), ids.begin(), ids.end());
+  }
+  context.slot(3, 0, all, SlotRole::producer);
 }
 
-void rewrite_multi_head(RewriteContext& context) { rewrite_heads(context, 0, "num_heads"); }
+void rewrite_multi_head(RewriteContext& context) {
+  rewrite_scale(context, "num_heads");
+  rewrite_heads(context, 0, "num_heads");
+}
 
 // --- GroupQueryAttention: query, key, value, past keys, past values, last places, longest length, cosines, sines
 
@@ -215,7 +208,7 @@ Tensors group_query(const EvalContext& context) {
   check_heads(q.sizes(), k.sizes(), v.sizes(), node);
   const int64_t window = node.integer("local_window_size", -1);
   const auto result = attend(q, k, v, context.has(10) ? context.in(10) : Tensor(), offset,
-                             {.scale = scale_of(node, q.size(3)),
+                             {.scale = stated_scale(node, q.size(3)),
                               .softcap = node.real("softcap", 0),
                               .causal = true,
                               .left = window > 0 ? window - 1 : -1});
@@ -247,13 +240,16 @@ Cost cost_group_query(const CostContext& context) {
 
 void labels_group_query(LabelContext& context) {
   const bool apart = context.has(1) && context.has(2) && !has_cache(context, 3) && !context.has(10);
-  if (!apart || context.use() == ChannelUse::exchange)
+  if (!apart || context.for_exchange())
     return context.freeze_inputs(fmt::format("the heads of {} are packed or cached", describe(context.node)));
+  if (context.by_dimension() && context.node.integer("do_rotary", 0) != 0)
+    return context.freeze_inputs(fmt::format("{} turns its channels in pairs", describe(context.node)));
   const auto heads = group_heads(context.node);
   label_heads(context, heads.q, heads.kv);
 }
 
 void rewrite_group_query(RewriteContext& context) {
+  rewrite_scale(context, "num_heads");
   rewrite_heads(context, 0, "num_heads");
   rewrite_heads(context, 1, "kv_num_heads");
 }
@@ -282,7 +278,13 @@ Tensors rotary(const EvalContext& context) {
 Cost cost_rotary(const CostContext& context) { return {.flops = 3 * context.outputs[0].count()}; }
 
 void labels_rotary(LabelContext& context) {
-  context.freeze_inputs(fmt::format("{} turns its channels in pairs", describe(context.node)));
+  const Shape& x = context.inputs[0].dims;
+  const Shape& table = context.inputs[2].dims;
+  int64_t heads = x.size() == 4 ? x[1] : context.node.integer("num_heads", 0);
+  if (heads == 0 && x.size() == 3 && table.size() == 2 && table[1] > 0) heads = x[2] / (2 * table[1]);
+  const RotaryForm form{.interleaved = context.node.integer("interleaved", 0) != 0,
+                        .rotated = context.node.integer("rotary_embedding_dim", 0)};
+  label_rotation(context, heads, form, {2, 3});
 }
 
 constexpr OpDef kOps[] = {
@@ -312,12 +314,16 @@ constexpr OpDef kOps[] = {
      .evaluate = rotary,
      .infer = infer_same,
      .cost = cost_rotary,
-     .labels = labels_rotary},
+     .labels = labels_rotary,
+     .rewrite = rewrite_rotation},
 };
 
 }  // namespace contrib_attention
 }  // namespace
 
-std::span<const OpDef> contrib_attention_ops() { return contrib_attention::kOps; }
+std::span<const OpDef> contrib_attention_ops() {
+  static const std::vector<OpDef> all = joined({contrib_attention::kOps, packed_attention_ops()});
+  return all;
+}
 
 }  // namespace pare

@@ -134,7 +134,7 @@ void labels_conv(LabelContext& context) {
   const int64_t outputs = context.outputs[0].dims[1];
   const auto in = context.along(0, 1);
   const auto inputs = static_cast<int64_t>(in.size());
-  const bool exchange = context.use() == ChannelUse::exchange;
+  const bool exchange = context.for_exchange();
   if (groups > 1 && groups == inputs && (!exchange || outputs == inputs)) {
     std::vector<int64_t> out;
     for (const int64_t id : in) out.insert(out.end(), static_cast<size_t>(outputs / inputs), id);
@@ -273,7 +273,7 @@ void labels_conv_transpose(LabelContext& context) {
   }
   const auto out = context.make(outputs);
   context.slot(1, 0, in, SlotRole::consumer);
-  if (groups > 1 && context.use() == ChannelUse::exchange) {
+  if (groups > 1 && context.for_exchange()) {
     label_group_blocks(context, in, out, groups);
     context.slot(1, 1, out, SlotRole::producer, groups);
   } else {

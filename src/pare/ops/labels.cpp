@@ -51,7 +51,7 @@ int64_t ChannelSets::find(int64_t id) const {
 }
 
 bool ChannelSets::unite(int64_t a, int64_t b, const std::string& reason_if_unlabelled) {
-  if (use_ == ChannelUse::exchange) remember_link(links_, {node_, a, b});
+  if (for_exchange()) remember_link(links_, {node_, a, b});
   a = find(a);
   b = find(b);
   if (a == b) return false;
@@ -75,7 +75,7 @@ bool ChannelSets::bind(int64_t id, const std::string& reason, bool fixed) {
 
 bool ChannelSets::freeze(int64_t id, const std::string& reason) { return bind(id, reason, true); }
 
-bool ChannelSets::keep(int64_t id, const std::string& reason) { return bind(id, reason, use_ == ChannelUse::removal); }
+bool ChannelSets::keep(int64_t id, const std::string& reason) { return bind(id, reason, !for_exchange()); }
 
 void ChannelSets::block(std::vector<int64_t> ids) { blocks_.push_back({node_, std::move(ids)}); }
 

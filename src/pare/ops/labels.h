@@ -5,10 +5,13 @@
 // pure data movement is executed on the ids themselves. Ids that must go together are united (union-find); ids that
 // must stay are frozen with a reason. The id kUnlabelled marks a place that can never be removed.
 //
-// Channels are followed for one of two uses, as what may be removed and what may be exchanged are not the same:
+// Channels are followed for one of three uses, as what may be removed and what may be exchanged are not the same:
 //
 //   removal    the groups of a grouped convolution stay equally wide and a head of attention goes as a whole, so that
 //              their channels are united; what whole-axis statistics mix (LayerNormalization) has to stay
+//   dimensions the same, but of attention not whole heads go: as many dimensions of every head do, those of queries
+//   with
+//              those of keys, those of values with what is read of them, and those that a rotation turns in pairs
 //   exchange   any order of a stream under LayerNormalization is as good as another: its channels are *kept*, they may
 //              move but not go. The channels of a group may move inside it, and the groups as wholes: *blocks*
 //
@@ -30,7 +33,7 @@ namespace pare {
 
 inline constexpr int64_t kUnlabelled = -1;
 
-enum class ChannelUse { removal, exchange };
+enum class ChannelUse { removal, dimensions, exchange };
 
 // What an axis of a parameter does with the channels it is indexed by.
 enum class SlotRole {
@@ -82,6 +85,7 @@ class ChannelSets {
   void enter(size_t node) { node_ = node; }            // whose rule speaks from now on
 
   ChannelUse use() const { return use_; }
+  bool for_exchange() const { return use_ == ChannelUse::exchange; }
   bool frozen(int64_t id) const;                // it may not go
   bool fixed(int64_t id) const;                 // it may not move either
   const std::string& reason(int64_t id) const;  // empty when not frozen
@@ -131,7 +135,8 @@ class LabelContext {
   std::span<const TensorType> outputs;
   std::vector<at::Tensor> out_ids;  // what the rule fills in; undefined = no labels
 
-  ChannelUse use() const { return sets_.use(); }
+  bool for_exchange() const { return sets_.for_exchange(); }
+  bool by_dimension() const { return sets_.use() == ChannelUse::dimensions; }
   bool has(size_t i) const { return node.has_input(i); }
   bool is_parameter(size_t i) const { return i < parameter_.size() && parameter_[i]; }
   const at::Tensor& value(size_t i) const { return values_[i]; }  // defined where the content is known

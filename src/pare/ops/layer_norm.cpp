@@ -2,6 +2,8 @@
 // com.microsoft's forms of both, with and without the sum of a residual stream before them.
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
 #include "pare/ops/subfamilies.h"
@@ -96,16 +98,47 @@ void slot_scales(LabelContext& context, size_t first, int64_t axis, const std::v
   }
 }
 
-// Statistics over all channels are the same in any order, and every channel has its own scale and shift.
+// Do the ids of input 0 vary along another axis, too (the heads of normalised queries and keys)?
+bool varies_beside(const LabelContext& context, int64_t axis) {
+  const Tensor& ids = context.ids(0);
+  return ids.size(axis) < ids.numel();
+}
+
+// Heads whose dimensions a norm mixes go as wholes.
+void label_normalized_heads(LabelContext& context, int64_t axis) {
+  const Tensor& ids = context.ids(0);
+  const Tensor first = ids.narrow(axis, 0, 1);
+  context.unite(first.expand(ids.sizes()), ids,
+                fmt::format("{} mixes it with a part without channels", describe(context.node)));
+  context.set(0, first);
+}
+
+// Statistics over all channels are the same in any order, and every channel has its own scale and shift. Where nothing
+// is subtracted, channels that go count as zeros in the mean of the squares: rewrite_rms_norm.
+template <bool centring>
 void labels_layer_norm(LabelContext& context) {
   const auto axes = trailing_axes(context.node, context.inputs[0].rank());
   const int64_t axis = channel_axis_among(context, axes);
-  if (context.use() == ChannelUse::removal || axis < 0 || !are_parameters(context, 1))
-    return labels_mixed_along(context, axes);
+  if (axis < 0 || !are_parameters(context, 1)) return labels_mixed_along(context, axes);
+  const bool heads = !context.for_exchange() && varies_beside(context, axis);
+  if (heads && !context.by_dimension()) return label_normalized_heads(context, axis);
+  const bool removable = !context.for_exchange() && !centring && axes.size() == 1;
+  if (!context.for_exchange() && !removable) return labels_mixed_along(context, axes);
   const auto ids = context.along(0, axis);
-  context.keep(context.ids(0), fmt::format("{} mixes all channels", describe(context.node)));
+  if (!removable) context.keep(context.ids(0), fmt::format("{} mixes all channels", describe(context.node)));
   slot_scales(context, 1, axis, ids);
   context.set(0, ids, axis);
+}
+
+// Of D channels d are left, the others count as zeros: Σx²/D + ε = (d/D) (Σx²/d + ε D/d).
+void rewrite_rms_norm(RewriteContext& context) {
+  const int64_t axis = context.inputs[0].rank() - 1;
+  const at::Tensor& keep = context.input_keep[0];
+  if (!keep.defined() || keep.size(axis) == 1) return;
+  const auto left = static_cast<double>(context.kept_in(0, axis).size());
+  const double ratio = static_cast<double>(context.inputs[0].dims.back()) / left;
+  context.node.attributes["epsilon"] = context.node.real("epsilon", 1e-5) * ratio;
+  context.replace(1, context.graph.tensor(context.node.inputs[1]) * std::sqrt(ratio));
 }
 
 // --- com.microsoft: y = norm(input + skip + bias). Outputs y, mean, inverse deviation, sum.
@@ -148,8 +181,7 @@ void labels_skip_norm(LabelContext& context) {
   if (!context.ids(0).defined()) return;
   const std::string mixes = fmt::format("{} mixes all channels", describe(context.node));
   const bool last = context.ids(0).size(axis) == context.ids(0).numel();
-  if (context.use() == ChannelUse::removal || !last || !are_parameters(context, 2))
-    return context.freeze(context.ids(0), mixes);
+  if (!context.for_exchange() || !last || !are_parameters(context, 2)) return context.freeze(context.ids(0), mixes);
   const auto ids = context.along(0, axis);
   context.keep(context.ids(0), mixes);
   slot_scales(context, 2, axis, ids);
@@ -168,7 +200,8 @@ constexpr OpDef norm(std::string_view type, int since, bool centring) {
           .evaluate = centring ? layer_norm : rms_norm,
           .infer = centring ? infer_layer_norm : infer_rms_norm,
           .cost = cost_normalize,
-          .labels = labels_layer_norm,
+          .labels = centring ? labels_layer_norm<true> : labels_layer_norm<false>,
+          .rewrite = centring ? nullptr : rewrite_rms_norm,
           .traits = {.kind = OpKind::normalization, .learned = {1, 2}}};
 }
 

@@ -1,10 +1,9 @@
-// Matrix products: Gemm, MatMul, Einsum.
+// Matrix products: Gemm and MatMul; Einsum is in a file of its own.
 #include <ATen/ATen.h>
-
-#include <set>
 
 #include "pare/ops/common.h"
 #include "pare/ops/families.h"
+#include "pare/ops/subfamilies.h"
 
 namespace pare {
 namespace {
@@ -199,9 +198,11 @@ void labels_product(LabelContext& context) {
   const int64_t rank_a = context.inputs[0].rank();
   const int64_t rank_b = context.inputs[1].rank();
   if (rank_a < 2 || rank_b < 2) return context.freeze_inputs(reason);
-  if (varies_in_batch(a) || varies_in_batch(b)) {
+  // By dimension: what lies in all heads at the same place goes together.
+  const bool in_heads = varies(a, -1) || varies(a, -2) || varies(b, -1) || varies(b, -2);
+  if ((varies_in_batch(a) || varies_in_batch(b)) && !(context.by_dimension() && in_heads)) {
     if (!a.defined() || !b.defined()) return context.freeze_inputs(reason);
-    if (context.use() == ChannelUse::exchange)
+    if (context.for_exchange())
       if (const int64_t axis = head_axis(context); axis >= 0) return labels_heads(context, axis, reason);
     const Tensor heads_a = ids_per_batch(context, 0, reason);
     const Tensor heads_b = ids_per_batch(context, 1, reason);
@@ -225,99 +226,6 @@ void labels_matmul(LabelContext& context) {
   if (context.is_parameter(1)) return labels_times_parameter(context);
   if (context.is_parameter(0)) return labels_parameter_times(context);
   labels_product(context);
-}
-
-Tensors einsum(const EvalContext& context) {
-  std::vector<Tensor> operands(context.inputs.begin(), context.inputs.end());
-  std::string equation = context.node.text("equation", "");
-  std::erase(equation, ' ');
-  return {at::einsum(equation, operands)};
-}
-
-// The extent of every letter of an equation; '.' stands for the axes under an ellipsis, in order.
-struct Letters {
-  std::map<char, int64_t> extent;
-  Shape ellipsis;
-  std::vector<std::string> terms;
-  std::string result;
-};
-
-Letters letters_of(const Node& node, const std::vector<Shape>& operands) {
-  Letters letters;
-  std::string equation = node.text("equation", "");
-  std::erase(equation, ' ');
-  const auto malformed = [&] {
-    return Error(ErrorKind::format, describe(node), "the equation '{}' does not fit", equation);
-  };
-  const size_t arrow = equation.find("->");
-  std::string left = equation.substr(0, arrow);
-  for (size_t at = 0; (at = left.find("...")) != std::string::npos;) left.replace(at, 3, ".");
-  for (size_t start = 0; start <= left.size();) {
-    const size_t comma = std::min(left.find(',', start), left.size());
-    letters.terms.push_back(left.substr(start, comma - start));
-    start = comma + 1;
-  }
-  if (letters.terms.size() != operands.size()) throw malformed();
-  std::map<char, int> uses;
-  for (size_t t = 0; t < operands.size(); ++t) {
-    const std::string& term = letters.terms[t];
-    const auto dots = term.find('.');
-    const size_t named = term.size() - (dots == std::string::npos ? 0 : 1);
-    if (named > operands[t].size() || (dots == std::string::npos && named != operands[t].size())) throw malformed();
-    const size_t hidden = operands[t].size() - named;
-    size_t axis = 0;
-    for (const char c : term) {
-      if (c == '.') {
-        letters.ellipsis = broadcast_dims(letters.ellipsis,
-                                          {operands[t].begin() + static_cast<int64_t>(axis),
-                                           operands[t].begin() + static_cast<int64_t>(axis + hidden)},
-                                          node);
-        axis += hidden;
-        continue;
-      }
-      auto& extent = letters.extent.emplace(c, operands[t][axis]).first->second;
-      if (extent == 1) extent = operands[t][axis];
-      if (extent != operands[t][axis] && operands[t][axis] != 1) throw malformed();
-      ++uses[c];
-      ++axis;
-    }
-  }
-  if (arrow == std::string::npos) {
-    letters.result = letters.ellipsis.empty() ? "" : ".";
-    for (const auto& [c, n] : uses)
-      if (n == 1) letters.result += c;
-  } else {
-    letters.result = equation.substr(arrow + 2);
-    if (const size_t at = letters.result.find("..."); at != std::string::npos) letters.result.replace(at, 3, ".");
-  }
-  return letters;
-}
-
-std::vector<TensorType> infer_einsum(const InferContext& context) {
-  std::vector<Shape> operands;
-  for (const auto& type : context.types) operands.push_back(type.dims);
-  const Letters letters = letters_of(context.node, operands);
-  TensorType y{context.in(0).dtype, {}};
-  for (const char c : letters.result) {
-    if (c == '.') {
-      y.dims.insert(y.dims.end(), letters.ellipsis.begin(), letters.ellipsis.end());
-    } else {
-      const auto found = letters.extent.find(c);
-      if (found == letters.extent.end())
-        throw Error(ErrorKind::format, describe(context.node), "the result names '{}', which no operand has", c);
-      y.dims.push_back(found->second);
-    }
-  }
-  return {y};
-}
-
-Cost cost_einsum(const CostContext& context) {
-  std::vector<Shape> operands;
-  for (const auto& type : context.inputs) operands.push_back(type.dims);
-  const Letters letters = letters_of(context.node, operands);
-  int64_t macs = TensorType{.dims = letters.ellipsis}.count();
-  for (const auto& [c, extent] : letters.extent) macs *= extent;
-  return {.macs = macs, .flops = 2 * macs};
 }
 
 std::optional<LinearLayer> linear_gemm(const Node& node, size_t weight, int64_t /*rank*/) {
@@ -360,19 +268,14 @@ constexpr OpDef kOps[] = {
      .cost = cost_matmul,
      .labels = labels_matmul,
      .traits = {.kind = OpKind::linear, .learned = {0, 1}, .linear = linear_matmul}},
-    {.type = "Einsum",
-     .attributes = "equation",
-     .since = 12,
-     .min_inputs = 1,
-     .evaluate = einsum,
-     .infer = infer_einsum,
-     .cost = cost_einsum,
-     .labels = labels_frozen},
 };
 
 }  // namespace matrix
 }  // namespace
 
-std::span<const OpDef> matrix_ops() { return matrix::kOps; }
+std::span<const OpDef> matrix_ops() {
+  static const std::vector<OpDef> all = joined({matrix::kOps, einsum_ops()});
+  return all;
+}
 
 }  // namespace pare

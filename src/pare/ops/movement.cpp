@@ -159,6 +159,17 @@ Tensors expand(const EvalContext& context) {
   return {x.expand(broadcast_dims(x.sizes().vec(), context.integers(1), context.node))};
 }
 
+// A learned token that is given to every sample ([1, 1, width], a class token) makes channels along its last axis.
+void labels_expand(LabelContext& context) {
+  const Shape& dims = context.inputs[0].dims;
+  const bool token = context.is_parameter(0) && at::isFloatingType(context.inputs[0].dtype) && dims.size() > 1 &&
+                     dims.back() > 1 && dims.back() == context.inputs[0].count();
+  if (!token) return labels_moved<expand>(context);
+  const auto ids = context.make(dims.back());
+  context.slot(0, static_cast<int64_t>(dims.size()) - 1, ids, SlotRole::producer);
+  context.set(0, ids, context.outputs[0].rank() - 1);
+}
+
 std::vector<TensorType> infer_expand(const InferContext& context) {
   return {{context.in(0).dtype, broadcast_dims(context.in(0).dims, context.integers(1), context.node)}};
 }
@@ -204,18 +215,29 @@ std::vector<TensorType> infer_concat(const InferContext& context) {
   return {y};
 }
 
+// The ids of a part; what lies in a head and is joined there goes with the head.
+Tensor inside_heads(LabelContext& context, size_t part, int64_t axis, const std::string& reason) {
+  const Tensor& ids = context.ids(part);
+  if (!ids.defined() || ids.size(axis) == 1 || ids.size(axis) == ids.numel() || context.for_exchange()) return ids;
+  const Tensor first = ids.narrow(axis, 0, 1);
+  context.unite(first.expand(ids.sizes()), ids, reason);
+  return first;
+}
+
 // Channels along the joined axis stand side by side; channels along another axis are the same in every part.
 void labels_concat(LabelContext& context) {
   const int64_t axis = normalized_axis(context.node.integer("axis", 0), context.outputs[0].rank(), context.node);
   bool across = false;  // do ids vary along another axis?
+  bool beside = false;  // and along this one?
   bool any = false;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
     if (context.is_parameter(i) || !context.ids(i).defined()) continue;
     any = true;
+    beside = beside || context.ids(i).size(axis) > 1;
     for (int64_t a = 0; a < context.ids(i).dim(); ++a) across = across || (a != axis && context.ids(i).size(a) > 1);
   }
   if (!any) return;
-  if (!across) {
+  if (!across || (beside && context.by_dimension())) {
     std::vector<Tensor> parts;
     for (size_t i = 0; i < context.inputs.size(); ++i) {
       Shape dims(context.inputs[i].dims.size(), 1);
@@ -227,8 +249,8 @@ void labels_concat(LabelContext& context) {
   const std::string reason = fmt::format("{} joins it with what has no channels", describe(context.node));
   Tensor common;
   for (size_t i = 0; i < context.inputs.size(); ++i) {
-    const Tensor& ids = context.ids(i);
     if (context.is_parameter(i)) continue;
+    const Tensor ids = inside_heads(context, i, axis, reason);
     if (!ids.defined() || ids.size(axis) > 1) return context.freeze_inputs(reason);
     if (common.defined())
       context.unite(common, ids, reason);
@@ -347,7 +369,7 @@ constexpr OpDef kOps[] = {
     move("Transpose", 1, transpose, infer_transpose, labels_moved<transpose>)
         .taking("perm")
         .being({.kind = OpKind::permutation}),
-    move("Expand", 2, expand, infer_expand, labels_moved<expand>, 8, rewrite_target_shape)
+    move("Expand", 2, expand, infer_expand, labels_expand, 8, rewrite_target_shape)
         .being({.kind = OpKind::repetition, .target_shape = 1}),
     move("Tile", 2, tile, infer_tile, labels_moved<tile>, 6).being({.kind = OpKind::repetition}),
     move("Concat", SIZE_MAX, concat, infer_concat, labels_concat, 4).taking("axis").being({.kind = OpKind::join}),

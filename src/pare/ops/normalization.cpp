@@ -161,7 +161,7 @@ void labels_channels_mixed(LabelContext& context) { labels_mixed_along(context, 
 // For an exchange the channels of a group are a block. Scales and shifts of whole groups are indexed by ids of their
 // own.
 void labels_group_norm(LabelContext& context) {
-  if (context.use() == ChannelUse::removal || !context.ids(0).defined() || has_computed_parameters(context))
+  if (!context.for_exchange() || !context.ids(0).defined() || has_computed_parameters(context))
     return labels_channels_mixed(context);
   const auto ids = context.along(0, 1);
   const int64_t groups = context.node.integer("num_groups", 1);
@@ -219,7 +219,7 @@ Tensors lp_norm(const EvalContext& context) {
 }
 
 void labels_lp_norm(LabelContext& context) {
-  if (context.use() == ChannelUse::removal) return labels_same(context);  // removed channels count as zeros in the norm
+  if (!context.for_exchange()) return labels_same(context);  // removed channels count as zeros in the norm
   const int64_t rank = context.inputs[0].rank();
   labels_alike_along(context, {normalized_axis(context.node.integer("axis", -1), rank, context.node)});
 }

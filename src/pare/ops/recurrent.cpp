@@ -280,7 +280,7 @@ Cost cost(const CostContext& context) {
 void labels(LabelContext& context) {
   const Tensor& ids = context.ids(0);
   const bool along_inputs = ids.defined() && ids.dim() == 3 && ids.size(2) == ids.numel();
-  if (!along_inputs || !context.is_parameter(1) || context.use() == ChannelUse::exchange)
+  if (!along_inputs || !context.is_parameter(1) || context.for_exchange())
     return context.freeze_inputs(fmt::format("{} goes over it step by step", describe(context.node)));
   context.slot(1, 2, context.along(0, 2), SlotRole::consumer);
   for (size_t i = 2; i < context.inputs.size(); ++i)

@@ -9,6 +9,7 @@
 
 namespace pare {
 
+std::span<const OpDef> einsum_ops();             // of matrix: Einsum
 std::span<const OpDef> softmax_ops();            // of reduction: Softmax, LogSoftmax, Hardmax
 std::span<const OpDef> ranking_ops();            // of reduction: ArgMax, ArgMin, TopK, CumSum
 std::span<const OpDef> gather_ops();             // of indexing: Gather, GatherElements, GatherND
@@ -19,6 +20,7 @@ std::span<const OpDef> layer_norm_ops();         // of normalization: LayerNorma
 std::span<const OpDef> counting_ops();           // of indexing: Unique, TfIdfVectorizer
 std::span<const OpDef> patch_ops();              // of regions: Col2Im, DeformConv
 std::span<const OpDef> contrib_attention_ops();  // of attention: com.microsoft's
+std::span<const OpDef> packed_attention_ops();   // of attention: com.microsoft.Attention
 std::span<const OpDef> linear_attention_ops();   // of attention: LinearAttention, CausalConvWithState
 std::span<const OpDef> random_ops();             // of constant: RandomNormalLike, RandomUniformLike, Bernoulli
 

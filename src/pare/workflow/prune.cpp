@@ -126,9 +126,10 @@ PruneResult prune(const Graph& graph, const PruneJob& given) {
   check_numbers(graph);
   BudgetOptions budget = options.budget();
   const int64_t steps = options.empty ? 1 : options.steps;  // what is empty goes at once
-  const Graph working = working_form(graph);
-  if (steps > 1) budget.whole = whole_network(working, analyze_channels(working), budget.budget);
   Pruner pruner(options);
+  const Graph original = working_form(graph);
+  const Graph working = options.rotate && !options.empty ? pruner.rotated(original) : original;
+  if (steps > 1) budget.whole = whole_network(working, analyze_channels(working, {}, options.use()), budget.budget);
   const Measure measure(working, options);
   if (measure.by_distance() && options.max_drop)
     throw Error(ErrorKind::usage, OptionName{"max-drop"}, "needs labels and the scores of classes to measure by");

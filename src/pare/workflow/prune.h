@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pare/analysis/cost.h"
+#include "pare/ops/labels.h"
 #include "pare/compensate/compensate.h"
 #include "pare/core/options.h"
 #include "pare/data/data_options.h"
@@ -43,6 +44,7 @@ struct PruneJob : PruneOptions {
   bool has_data() const { return given != nullptr ? given->size > 0 : !data.data.empty(); }
   std::optional<Dataset> measured_on(const Graph& graph) const;  // nothing where samples were given without labels
   BudgetOptions budget() const;                                  // Error{usage} unless exactly one budget is given
+  ChannelUse use() const { return attention == AttentionUnit::heads ? ChannelUse::removal : ChannelUse::dimensions; }
   PruneJob resolved(const Graph& graph) const;                   // with `auto` replaced by what it stands for
 };
 

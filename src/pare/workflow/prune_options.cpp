@@ -61,6 +61,10 @@ void PruneOptions::describe(OptionVisitor& options) {
                 "widths that are left are multiples of this (0: of 8, allocated ones of narrow groups of less)");
   options.field("floor", floor, "at least this fraction of a group stays");
   options.field("inner-only", inner_only, "leave residual streams alone");
+  options.field("attention", attention, "what goes of attention: whole heads, or as many dimensions of every head");
+  options.field(
+      "rotate", rotate,
+      "turn residual streams under norms into their principal components first, so that they can be cut, too");
   options.field("steps", steps, "cut in this many steps, selecting anew each time");
   options.heading("how to make up for it");
   options.essential().field("compensate", compensate, "how the kept channels take over from the removed ones",
@@ -98,16 +102,19 @@ void PruneOptions::describe(OptionVisitor& options) {
   options.only({"unchecked"}, {without("compensate", {"none"})});
   options.only({"ridge", "minutes"}, {with("compensate", and_auto(that_learn()))});
   // A selection by what the network does with images looks at them too; they are made where there is no data.
-  options.only({"samples", "no-mirror"}, {with("compensate", and_auto(that_learn())),
-                                          with("criterion", that_look_at_samples()), with("scope", {"allocate"})});
-  options.only({"images", "distill-steps"}, {with("compensate", and_auto({"synthetic"})),
-                                             with("criterion", that_make_samples()), with("scope", {"allocate"})});
+  options.only({"samples", "no-mirror"},
+               {with("compensate", and_auto(that_learn())), with("criterion", that_look_at_samples()),
+                with("scope", {"allocate"}), with("rotate")});
+  options.only({"images", "distill-steps"},
+               {with("compensate", and_auto({"synthetic"})), with("criterion", that_make_samples()),
+                with("scope", {"allocate"}), with("rotate")});
   options.only({"distill-steps"}, {with("images", {"distilled"})});
   options.only({"steps", "max-drop", "ridge", "minutes", "unchecked"}, {without("plan")});
   options.only({"plan"}, {without("empty")});
-  options.only({"criterion", "scope", "layers", "skip", "round-to", "floor", "inner-only", "steps", "compensate",
-                "unchecked", "ridge", "images", "samples", "no-mirror", "distill-steps", "minutes"},
-               {without("empty")});
+  options.only(
+      {"criterion", "scope", "layers", "skip", "round-to", "floor", "inner-only", "attention", "rotate", "steps",
+       "compensate", "unchecked", "ridge", "images", "samples", "no-mirror", "distill-steps", "minutes"},
+      {without("empty")});
 }
 
 // What `auto` stands for, and so what has a meaning, depends on whether there is data.
@@ -189,7 +196,7 @@ namespace {
 // does not learn.
 void refuse_ignored(const PruneJob& job) {
   const bool learns = find_compensation(job.compensate).images != ImageSource::none;
-  const bool looks = learns || find_criterion(job.criterion).needs_samples();
+  const bool looks = learns || job.rotate || find_criterion(job.criterion).needs_samples();
   const bool made = looks && (!job.has_data() || job.compensate == "synthetic");
   const auto check = [&](const char* option, bool given, bool matters) {
     if (given && !matters && !job.empty)

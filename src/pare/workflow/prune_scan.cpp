@@ -35,7 +35,7 @@ Scan scan(const Graph& graph, const PruneJob& options) {
   own = own.resolved(graph);
   Scan result;
   const Graph working = working_form(graph);
-  const ChannelMap map = analyze_channels(working);
+  const ChannelMap map = analyze_channels(working, {}, options.use());
   const std::vector<std::string> reasons = not_asked_for(working, map, options);
   const Dataset data = options.data.load(graph);
   result.before = metrics_of(evaluate({working}, data), 0).front().second;

@@ -10,6 +10,7 @@
 #include "pare/layerwise/offset_places.h"
 #include "pare/passes/remove_channels.h"
 #include "pare/passes/run_pass.h"
+#include "pare/workflow/rotate.h"
 
 namespace pare {
 
@@ -64,10 +65,16 @@ Pruner::Pruner(const PruneJob& options)
   method_options_.refit.read.seed = options.seed;
 }
 
+Graph Pruner::rotated(const Graph& graph) {
+  RotatedStreams done = rotate_streams(graph, images_.samples(graph), watch_);
+  for (const auto& note : notes_of(done.streams)) result_.notes.push_back(note);
+  return std::move(done.graph);
+}
+
 Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
   const bool solves = method_.images != ImageSource::none;
   const Graph graph = solves ? with_offset_places(given) : given;
-  const ChannelMap map = analyze_channels(graph);
+  const ChannelMap map = analyze_channels(graph, {}, options_.use());
   const Selection selection = select(graph, map, budget);
   if (selection.removed().empty()) {  // of this step; later ones have their part
     note_groups(selection, {});
@@ -101,7 +108,7 @@ Graph Pruner::cut(const Graph& given, const BudgetOptions& budget) {
 
 Graph Pruner::planned(const Graph& given, const BudgetOptions& budget) {
   const Graph graph = method_.images != ImageSource::none ? with_offset_places(given) : given;
-  const ChannelMap map = analyze_channels(graph);
+  const ChannelMap map = analyze_channels(graph, {}, options_.use());
   const Selection selection = select(graph, map, budget);
   note_groups(selection, {});
   return without_zero_offsets(remove_channels(graph, map, selection.removed()));
@@ -124,7 +131,7 @@ Selection Pruner::select(const Graph& graph, const ChannelMap& map, const Budget
 void Pruner::learn(const Graph& given, const BudgetOptions& budget) {
   if (!criterion_.eliminates()) return;
   const Graph graph = with_offset_places(given);
-  const ChannelMap map = analyze_channels(graph);
+  const ChannelMap map = analyze_channels(graph, {}, options_.use());
   learned_groups_ = candidates(graph, map, budget);
   study_ = studied(graph, map, learned_groups_, budget.scope == Scope::allocate);
   learned_ = given;

@@ -17,6 +17,8 @@ class Pruner {
   // `options` are resolved, and stay in use.
   explicit Pruner(const PruneJob& options);
 
+  // With its residual streams in their principal components; notes say which were not.
+  Graph rotated(const Graph& graph);
   // Learns once what several cuts of this network will ask, where the criterion learns.
   void learn(const Graph& graph, const BudgetOptions& budget);
   // One selection, removal and compensation.

@@ -36,7 +36,8 @@ const NamedActivation kActivations[] = {
     {"relu", "Relu"},           {"tanh", "Tanh"},
     {"softsign", "Softsign"},   {"elu", "Elu", {{"alpha", 1.0}}},
     {"selu", "Selu"},           {"leaky-relu", "LeakyRelu", {{"alpha", 0.01}}},
-    {"hardswish", "HardSwish"},
+    {"hardswish", "HardSwish"}, {"gelu", "Gelu"},
+    {"relu6", "Clip"},
 };
 
 Node activation_node(const std::string& name, const std::string& kind) {
@@ -54,11 +55,11 @@ std::vector<std::string> activation_names() {
   return names;
 }
 
-GraphBuilder::GraphBuilder(std::string name, std::vector<int64_t> input_shape) {
+GraphBuilder::GraphBuilder(std::string name, std::vector<int64_t> input_shape, at::ScalarType type) {
   graph_.name = std::move(name);
   std::vector<Dim> dims = {{-1, "N"}};
   for (const int64_t extent : input_shape) dims.push_back({extent, ""});
-  graph_.inputs.push_back({"input", at::kFloat, std::move(dims)});
+  graph_.inputs.push_back({"input", type, std::move(dims)});
 }
 
 BuiltValue GraphBuilder::input() const {
@@ -80,7 +81,11 @@ std::string GraphBuilder::parameter(const std::string& name, const std::vector<i
 }
 
 std::string GraphBuilder::constant(const std::string& name, const std::vector<int64_t>& values) {
-  graph_.tensors[name] = at::tensor(values, at::kLong);
+  return constant(name, at::tensor(values, at::kLong));
+}
+
+std::string GraphBuilder::constant(const std::string& name, const at::Tensor& value) {
+  graph_.tensors[name] = value;
   return name;
 }
 
@@ -123,6 +128,9 @@ BuiltValue GraphBuilder::linear(const BuiltValue& x, const std::string& name, in
 BuiltValue GraphBuilder::activation(const BuiltValue& x, const std::string& name, const std::string& kind) {
   Node node = activation_node(name, kind);
   node.inputs = {x.name};
+  if (kind == "relu6")
+    for (const double bound : {0.0, 6.0})
+      node.inputs.push_back(constant(fmt::format("{}.bound{}", name, bound), at::full({}, bound, at::kFloat)));
   return append(std::move(node), x.shape);
 }
 
@@ -181,6 +189,17 @@ BuiltValue GraphBuilder::pad_channels(const BuiltValue& x, const std::string& na
   Node node{.name = name, .op = "Pad", .attributes = {{"mode", std::string("constant")}}};
   node.inputs = {x.name, constant(name + ".pads", {0, before, 0, 0, 0, after, 0, 0})};
   return append(std::move(node), {before + shape[0] + after, shape[1], shape[2]});
+}
+
+BuiltValue GraphBuilder::concat(const std::vector<BuiltValue>& parts, const std::string& name, size_t axis) {
+  Node node{.name = name, .op = "Concat", .attributes = {{"axis", static_cast<int64_t>(axis) + 1}}};
+  auto shape = parts.at(0).shape;
+  shape.at(axis) = 0;
+  for (const BuiltValue& part : parts) {
+    shape[axis] += part.shape.at(axis);
+    node.inputs.push_back(part.name);
+  }
+  return append(std::move(node), std::move(shape));
 }
 
 Graph GraphBuilder::finish(const BuiltValue& x) && {

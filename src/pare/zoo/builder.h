@@ -1,6 +1,6 @@
 // Builds a Graph layer by layer, with PyTorch's names: a layer called `conv1` becomes a node `conv1` with the tensors
 // `conv1.weight` and `conv1.bias`, and makes a value `conv1`. Shapes are followed, so a layer asks only for its
-// outputs. Parameters are zero until zoo/init.h fills them.
+// outputs. Parameters are zero until zoo/init.h fills them. Layers of transformers are in zoo/tokens.h.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct PoolOptions {
 
 class GraphBuilder {
  public:
-  GraphBuilder(std::string name, std::vector<int64_t> input_shape);
+  GraphBuilder(std::string name, std::vector<int64_t> input_shape, at::ScalarType type = at::kFloat);
   BuiltValue input() const;
 
   BuiltValue conv(const BuiltValue& x, const std::string& name, int64_t out, int64_t kernel, ConvOptions options = {});
@@ -55,14 +55,20 @@ class GraphBuilder {
   // Zero channels before and after those of x.
   BuiltValue pad_channels(const BuiltValue& x, const std::string& name, int64_t before, int64_t after);
 
+  // Values with the same extents but along `axis`, one after the other.
+  BuiltValue concat(const std::vector<BuiltValue>& parts, const std::string& name, size_t axis = 0);
+
+  // Any node with one output, which has its name.
+  BuiltValue append(Node node, std::vector<int64_t> shape);
+  std::string parameter(const std::string& name, const std::vector<int64_t>& shape);
+  std::string constant(const std::string& name, const std::vector<int64_t>& values);
+  std::string constant(const std::string& name, const at::Tensor& value);
+
   // The graph with `x` as its output, which is then called "logits".
   Graph finish(const BuiltValue& x) &&;
 
  private:
-  BuiltValue append(Node node, std::vector<int64_t> shape);
   BuiltValue pool(const BuiltValue& x, const std::string& name, std::string_view op, PoolOptions options);
-  std::string parameter(const std::string& name, const std::vector<int64_t>& shape);
-  std::string constant(const std::string& name, const std::vector<int64_t>& values);
 
   Graph graph_;
 };

@@ -17,6 +17,10 @@ Graph cifar_resnet(int depth, const ArchOptions& options);             // depth 
 Graph resnet(int depth, const ArchOptions& options);                   // 18 or 34
 Graph wide_resnet(int depth, int factor, const ArchOptions& options);  // depth = 6n + 4
 Graph mobilenet_v1(const ArchOptions& options);
+Graph mobilenet_v2(const ArchOptions& options);
+Graph squeezenet_1_1(const ArchOptions& options);
+Graph vit_tiny(const ArchOptions& options);
+Graph bert_tiny(const ArchOptions& options);
 
 // max(1, round(options.width * channels))
 int64_t scaled_width(const ArchOptions& options, int64_t channels);

@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "pare/ops/op.h"
@@ -19,11 +20,17 @@ class Initializer {
 
   void node(const Node& node) {
     if (kind_of(node) == OpKind::linear) return layer(node);
-    if (!is_batch_norm(node)) return;
-    fill(node, 1, 1.0);
-    fill(node, 2, 0.0);
-    fill(node, 3, 0.0);
-    fill(node, 4, 1.0);
+    const OpTraits& traits = traits_of(node);
+    if (traits.kind == OpKind::normalization && traits.learned.contains(1)) {
+      fill(node, 1, 1.0);
+      fill(node, 2, 0.0);
+    }
+    if (is_batch_norm(node)) {
+      fill(node, 3, 0.0);
+      fill(node, 4, 1.0);
+    }
+    if (node.op == "Add" && node.domain.empty()) bias_of_product(node);
+    if (traits.kind == OpKind::selection || traits.kind == OpKind::repetition) table(node);
   }
 
  private:
@@ -48,6 +55,18 @@ class Initializer {
     const double gain = std::sqrt(2.0 / (1 + a * a));
     draw(node, 1, std::sqrt(3.0) * (gain / std::sqrt(fan_in)));
     draw(node, 2, 1 / std::sqrt(fan_in));
+    if (!linear->takes_bias) bounds_[node.outputs.at(0)] = 1 / std::sqrt(fan_in);
+  }
+
+  // The bias that is added to a product whose fan-in is known by now.
+  void bias_of_product(const Node& node) {
+    if (const auto product = bounds_.find(node.inputs.at(0)); product != bounds_.end()) draw(node, 1, product->second);
+  }
+
+  void table(const Node& node) {
+    at::Tensor* tensor = fresh(node, 0);
+    if (tensor != nullptr && tensor->eq(0).all().item<bool>())
+      *tensor = at::empty_like(*tensor).normal_(0, 0.02, generator_);
   }
 
   void draw(const Node& node, size_t i, double bound) {
@@ -61,6 +80,7 @@ class Initializer {
   Graph& graph_;
   at::Generator generator_;
   std::set<std::string> done_;
+  std::map<std::string, double> bounds_;  // of the biases that are added to these values
 };
 
 }  // namespace

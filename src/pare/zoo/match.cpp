@@ -99,6 +99,14 @@ void require_complete(const std::string& where, std::vector<std::string> missing
   throw Error(ErrorKind::format, where, "the checkpoint's names do not fit; {}", fmt::join(parts, "; "));
 }
 
+// Whether PyTorch has a tensor of a graph of the zoo the other way round: the weight of a product over tokens.
+bool is_turned(const Graph& graph, const std::string& name) {
+  if (find_architecture(graph.name) == nullptr || graph.tensor(name).dim() != 2) return false;
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.op == "MatMul" && node.domain.empty() && node.inputs.at(1) == name;
+  });
+}
+
 struct ShapeMismatch {
   std::string name;
   std::vector<int64_t> expected;
@@ -152,6 +160,11 @@ std::vector<std::string> state_names(const Graph& graph) {
   return names;
 }
 
+at::Tensor in_state(const Graph& graph, const std::string& name) {
+  const at::Tensor& tensor = graph.tensor(name);
+  return is_turned(graph, name) ? tensor.t() : tensor;
+}
+
 Graph with_weights(const Graph& graph, const WeightList& weights, MatchReport& report, const MatchOptions& options) {
   const StateMatcher matcher(graph);
   report = {};
@@ -186,11 +199,11 @@ Graph with_weights(const Graph& graph, const WeightList& weights, MatchReport& r
       continue;
     }
     const auto& [key, value] = found->second;
-    at::Tensor& tensor = result.tensors.at(name);
-    if (value.sizes() != tensor.sizes())
-      mismatches.push_back({name, tensor.sizes().vec(), value.sizes().vec()});
+    const at::Tensor expected = in_state(graph, name);
+    if (value.sizes() != expected.sizes())
+      mismatches.push_back({name, expected.sizes().vec(), value.sizes().vec()});
     else
-      tensor = value.to(tensor.scalar_type()).contiguous();
+      result.tensors.at(name) = (is_turned(graph, name) ? value.t() : value).to(expected.scalar_type()).contiguous();
     report.matched.emplace_back(key, name);
   }
   require_complete(graph.name, missing, unexpected, options.allow_unexpected);

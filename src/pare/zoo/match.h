@@ -2,7 +2,8 @@
 //
 // A graph's state is its floating-point tensors with at least one axis (a constant such as a dropout ratio has none).
 // A checkpoint's key fits a name of the state when they are equal after taking off the prefix under which most keys fit
-// (`module.` of DataParallel, or any other), directly or by an alias of the graph's architecture (zoo/zoo.h).
+// (`module.` of DataParallel, or any other), directly or by an alias of the graph's architecture (zoo/zoo.h). Weights
+// of matrix products over tokens lie [inputs, outputs] in a graph of the zoo and [outputs, inputs] in checkpoints.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,5 +39,7 @@ Graph with_weights(const Graph& graph, const WeightList& weights, MatchReport& r
 
 // The names of the graph's state, in its order.
 std::vector<std::string> state_names(const Graph& graph);
+// A tensor of the state as checkpoints hold it.
+at::Tensor in_state(const Graph& graph, const std::string& name);
 
 }  // namespace pare

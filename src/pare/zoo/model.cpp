@@ -25,13 +25,13 @@ namespace fs = std::filesystem;
 void ModelOptions::describe(OptionVisitor& options, const OptionScope& weights) {
   options.heading("model");
   options.essential().field("arch", arch, "architecture of a file that holds only weights", architecture_names());
-  options.field("activation", activation, "activation of `arch`", activation_names());
+  options.field("activation", activation, "activation of `arch` (default: its own)", activation_names());
   options.field("width", width, "width multiplier of `arch`");
   options.field("classes", classes, "number of classes of `arch` (0: those of the data it trains on, else 10)");
   options.field("dropout", dropout, "dropout of `arch`, while it trains");
   options.field("shortcut", shortcut, "shortcut of a residual `arch`: a pads with zeros, b is a 1x1 convolution");
   options.field("bias", bias, "biases in linear layers of `arch` (default: as the architecture has them)");
-  options.field("image", image, "channels, height and width of the input of `arch`");
+  options.field("image", image, "channels, height and width of the input of `arch`, or how many tokens");
   options.field("input-shape", input_shape,
                 "NAME=1x3x224x224: what to take open extents of an input for; they stay open in what is written");
   if (!weights.empty()) options.only({"arch"}, weights);
@@ -215,7 +215,7 @@ std::vector<std::string> save(const Graph& graph, const fs::path& path, const Sa
   if (path.extension() == ".safetensors") {
     NamedTensors weights;
     weights.metadata = graph.metadata;
-    for (const auto& name : state_names(graph)) weights.tensors.emplace_back(name, graph.tensor(name).contiguous());
+    for (const auto& name : state_names(graph)) weights.tensors.emplace_back(name, in_state(graph, name).contiguous());
     write_safetensors(path, weights);
     return {};
   }

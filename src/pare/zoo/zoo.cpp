@@ -67,15 +67,27 @@ std::vector<ArchInfo> list_architectures() {
       {"wrn-40-4", "WideResNet, depth 40, 4 times as wide", color32, [](Options o) { return wide_resnet(40, 4, o); },
        wide_head},
       {"mobilenetv1", "MobileNetV1, 13 depthwise separable blocks", color32, mobilenet_v1, mobilenet_aliases()},
+      {"mobilenetv2", "MobileNetV2, 17 inverted residual blocks", color32, mobilenet_v2, {}, "relu6"},
+      {"squeezenet1_1", "SqueezeNet 1.1, 8 fire modules", color32, squeezenet_1_1},
+      {"vit-tiny",
+       "vision transformer: DeiT-tiny; 6 blocks of width 128 for small images",
+       color32,
+       vit_tiny,
+       {},
+       "gelu"},
+      {"bert-tiny", "text encoder, 2 layers of width 128; token ids in", {128}, bert_tiny, {}, "gelu"},
   };
 }
 
-void check_arch_options(const ArchOptions& o) {
+void check_arch_options(const ArchOptions& o, size_t axes) {
   if (!(o.width > 0.0 && o.width <= 64.0))
     throw Error(ErrorKind::usage, "width", "expected a number above 0 and up to 64, found {}", o.width);
   if (o.classes < 1) throw Error(ErrorKind::usage, "classes", "expected at least 1, found {}", o.classes);
   if (!(o.dropout >= 0.0 && o.dropout < 1.0))
     throw Error(ErrorKind::usage, "dropout", "expected a ratio from 0 to below 1, found {}", o.dropout);
+  if (o.input.size() == 1 && o.input[0] >= 1 && axes == 1) return;
+  if (axes == 1)
+    throw Error(ErrorKind::usage, "input", "expected how many tokens, found [{}]", fmt::join(o.input, ", "));
   if (o.input.size() != 3 || std::any_of(o.input.begin(), o.input.end(), [](int64_t extent) { return extent < 1; }))
     throw Error(ErrorKind::usage, "input", "expected channels, height and width, found [{}]", fmt::join(o.input, ", "));
 }
@@ -103,7 +115,8 @@ Graph build(const std::string& arch, const ArchOptions& options, uint64_t seed) 
   }
   ArchOptions resolved = options;
   if (resolved.input.empty()) resolved.input = info->input;
-  check_arch_options(resolved);
+  if (resolved.activation.empty()) resolved.activation = info->activation;
+  check_arch_options(resolved, info->input.size());
   Graph graph = initialize(info->builder(resolved), seed);
   verify(graph);
   return graph;
