@@ -19,12 +19,7 @@ Removable expect_both(const Graph& graph) {
   return {heads.removable, dimensions.removable};
 }
 
-std::string number(TestGraph& g, double value) { return g.tensor(at::scalar_tensor(value, at::kDouble)); }
 std::string index(TestGraph& g, int64_t value) { return g.tensor(at::scalar_tensor(value, at::kLong)); }
-
-std::string projected(TestGraph& g, const std::string& x, int64_t in, int64_t out) {
-  return g.node("Add", {g.node("MatMul", {x, g.random({in, out})}), g.random({out})});
-}
 
 // [N, length, heads · size] as [N, heads, length, size]
 std::string in_heads(TestGraph& g, const std::string& x, int64_t heads, int64_t size = kSize) {
@@ -40,7 +35,7 @@ struct Spelling {
 std::string attended(TestGraph& g, const std::string& q, const std::string& k, const std::string& v, int64_t heads,
                      Spelling spelling = {}, int64_t size = kSize) {
   auto scores = g.node("MatMul", {q, g.node("Transpose", {k}, {{"perm", Ints{0, 1, 3, 2}}})});
-  scores = g.node("Mul", {scores, number(g, 0.5)});
+  scores = g.node("Mul", {scores, g.number(0.5)});
   if (spelling.scores_bias) scores = g.node("Add", {scores, g.random({1, heads, kTokens, kTokens})});
   auto y = g.node("MatMul", {g.node("Softmax", {scores}, {{"axis", int64_t{-1}}}), v});
   y = g.node("Transpose", {y}, {{"perm", Ints{0, 2, 1, 3}}});
@@ -53,9 +48,9 @@ TEST(RemoveAttention, SplitProjections) {
   for (const bool bias : {false, true}) {
     TestGraph g;
     const auto x = g.input("x", {-1, kTokens, kWidth});
-    const auto q = in_heads(g, projected(g, x, kWidth, kInner), kHeads),
-               k = in_heads(g, projected(g, x, kWidth, kInner), kHeads),
-               v = in_heads(g, projected(g, x, kWidth, kInner), kHeads);
+    const auto q = in_heads(g, g.projected(x, kWidth, kInner), kHeads),
+               k = in_heads(g, g.projected(x, kWidth, kInner), kHeads),
+               v = in_heads(g, g.projected(x, kWidth, kInner), kHeads);
     const auto found = expect_both(g.finish(head(g, attended(g, q, k, v, kHeads, {bias}))));
     EXPECT_EQ(found.heads, 4);
     EXPECT_EQ(found.dimensions, 2 * kSize);
@@ -64,7 +59,7 @@ TEST(RemoveAttention, SplitProjections) {
 
 TEST(RemoveAttention, MergedProjectionThatIsSplit) {
   TestGraph g;
-  const auto x = projected(g, g.input("x", {-1, kTokens, kWidth}), kWidth, 3 * kInner);
+  const auto x = g.projected(g.input("x", {-1, kTokens, kWidth}), kWidth, 3 * kInner);
   const auto parts = g.node("Split", {x, g.integers({kInner, kInner, kInner})}, {{"axis", int64_t{2}}}, 3);
   const auto found =
       expect_both(g.finish(head(g, attended(g, in_heads(g, parts[0], kHeads), in_heads(g, parts[1], kHeads),
@@ -76,7 +71,7 @@ TEST(RemoveAttention, MergedProjectionThatIsSplit) {
 // Queries, keys and values share the axis of dimensions: one of each goes.
 TEST(RemoveAttention, MergedProjectionWithAnAxisOfItsOwn) {
   TestGraph g;
-  auto x = projected(g, g.input("x", {-1, kTokens, kWidth}), kWidth, 3 * kInner);
+  auto x = g.projected(g.input("x", {-1, kTokens, kWidth}), kWidth, 3 * kInner);
   x = g.node("Reshape", {x, g.integers({-1, kTokens, 3, kHeads, kSize})});
   x = g.node("Transpose", {x}, {{"perm", Ints{2, 0, 3, 1, 4}}});
   std::vector<std::string> part;
@@ -95,9 +90,9 @@ TEST(RemoveAttention, GroupedQueries) {
     part = g.node("Expand", {part, g.integers({1, 2, 2, kTokens, kSize})});
     return g.node("Reshape", {part, g.integers({0, kHeads, kTokens, kSize})});
   };
-  const auto q = in_heads(g, projected(g, x, kWidth, kInner), kHeads);
-  const auto k = repeated(in_heads(g, projected(g, x, kWidth, kInner / 2), 2));
-  const auto v = repeated(in_heads(g, projected(g, x, kWidth, kInner / 2), 2));
+  const auto q = in_heads(g, g.projected(x, kWidth, kInner), kHeads);
+  const auto k = repeated(in_heads(g, g.projected(x, kWidth, kInner / 2), 2));
+  const auto v = repeated(in_heads(g, g.projected(x, kWidth, kInner / 2), 2));
   const auto found = expect_both(g.finish(head(g, attended(g, q, k, v, kHeads))));
   EXPECT_EQ(found.heads, 2);
   EXPECT_EQ(found.dimensions, 2 * kSize);
@@ -116,9 +111,9 @@ TEST(RemoveAttention, RotationByTables) {
         g.node("Concat", {g.node("Neg", {part(y, kSize / 2, kSize)}), part(y, 0, kSize / 2)}, {{"axis", int64_t{-1}}});
     return g.node("Add", {g.node("Mul", {y, cos}), g.node("Mul", {half, sin})});
   };
-  const auto q = turned(in_heads(g, projected(g, x, kWidth, kInner), kHeads)),
-             k = turned(in_heads(g, projected(g, x, kWidth, kInner), kHeads)),
-             v = in_heads(g, projected(g, x, kWidth, kInner), kHeads);
+  const auto q = turned(in_heads(g, g.projected(x, kWidth, kInner), kHeads)),
+             k = turned(in_heads(g, g.projected(x, kWidth, kInner), kHeads)),
+             v = in_heads(g, g.projected(x, kWidth, kInner), kHeads);
   const auto found = expect_both(g.finish(head(g, attended(g, q, k, v, kHeads))));
   EXPECT_EQ(found.heads, 4);
   EXPECT_EQ(found.dimensions, kSize / 2 + kSize);
@@ -130,9 +125,9 @@ TEST(RemoveAttention, RotationThatIsComputed) {
   const auto x = g.input("x", {-1, kTokens, kWidth});
   const auto angles = g.node("Mul", {g.input("places", {kTokens, 1}), g.random({1, kSize})});
   const auto turned = [&](const std::string& y) { return g.node("Mul", {y, g.node("Cos", {angles})}); };
-  const auto q = turned(in_heads(g, projected(g, x, kWidth, kInner), kHeads)),
-             k = turned(in_heads(g, projected(g, x, kWidth, kInner), kHeads)),
-             v = in_heads(g, projected(g, x, kWidth, kInner), kHeads);
+  const auto q = turned(in_heads(g, g.projected(x, kWidth, kInner), kHeads)),
+             k = turned(in_heads(g, g.projected(x, kWidth, kInner), kHeads)),
+             v = in_heads(g, g.projected(x, kWidth, kInner), kHeads);
   const auto found = expect_both(g.finish(head(g, attended(g, q, k, v, kHeads))));
   EXPECT_EQ(found.heads, 4);
   EXPECT_EQ(found.dimensions, kSize);  // of values
@@ -146,9 +141,9 @@ TEST(RemoveAttention, NormalizedQueriesAndKeys) {
       return centred ? g.node("LayerNormalization", {y, g.positive({kSize}), g.random({kSize})})
                      : g.node("RMSNormalization", {y, g.positive({kSize})});
     };
-    const auto q = norm(in_heads(g, projected(g, x, kWidth, kInner), kHeads)),
-               k = norm(in_heads(g, projected(g, x, kWidth, kInner), kHeads)),
-               v = in_heads(g, projected(g, x, kWidth, kInner), kHeads);
+    const auto q = norm(in_heads(g, g.projected(x, kWidth, kInner), kHeads)),
+               k = norm(in_heads(g, g.projected(x, kWidth, kInner), kHeads)),
+               v = in_heads(g, g.projected(x, kWidth, kInner), kHeads);
     const auto found = expect_both(g.finish(head(g, attended(g, q, k, v, kHeads))));
     EXPECT_EQ(found.heads, 4) << centred;
     EXPECT_EQ(found.dimensions, centred ? kSize : 2 * kSize);
@@ -162,7 +157,7 @@ TEST(RemoveAttention, WindowsWithRelativePlaces) {
   auto x = g.input("x", {-1, side, side, kWidth});
   x = g.node("Reshape", {x, g.integers({-1, side / window, window, side / window, window, kWidth})});
   x = g.node("Transpose", {x}, {{"perm", Ints{0, 1, 3, 2, 4, 5}}});
-  x = projected(g, g.node("Reshape", {x, g.integers({-1, window * window, kWidth})}), kWidth, 3 * kInner);
+  x = g.projected(g.node("Reshape", {x, g.integers({-1, window * window, kWidth})}), kWidth, 3 * kInner);
   x = g.node("Reshape", {x, g.integers({-1, window * window, 3, kHeads, kSize})});
   x = g.node("Transpose", {x}, {{"perm", Ints{2, 0, 3, 1, 4}}});
   std::vector<std::string> part;
@@ -200,8 +195,8 @@ TEST(RemoveAttention, OperatorOfOpset23) {
     for (const bool rotary : {false, true}) {
       TestGraph g;
       const auto x = g.input("x", {-1, kTokens, kWidth});
-      auto q = projected(g, x, kWidth, kInner), k = projected(g, x, kWidth, kInner / 2),
-           v = projected(g, x, kWidth, kInner / 2);
+      auto q = g.projected(x, kWidth, kInner), k = g.projected(x, kWidth, kInner / 2),
+           v = g.projected(x, kWidth, kInner / 2);
       if (four_axes) q = in_heads(g, q, kHeads), k = in_heads(g, k, 2), v = in_heads(g, v, 2);
       const auto turned = [&](const std::string& y, int64_t heads) {
         std::map<std::string, Attribute> form = {{"interleaved", int64_t{four_axes}}};
@@ -229,8 +224,8 @@ TEST(RemoveAttention, OfOnnxRuntime) {
     TestGraph g;
     const auto x = g.input("x", {-1, kTokens, kWidth});
     const auto y = g.node("com.microsoft.MultiHeadAttention",
-                          {projected(g, x, kWidth, kInner), projected(g, x, kWidth, kInner),
-                           projected(g, x, kWidth, kInner), g.random({3 * kInner})},
+                          {g.projected(x, kWidth, kInner), g.projected(x, kWidth, kInner),
+                           g.projected(x, kWidth, kInner), g.random({3 * kInner})},
                           {{"num_heads", kHeads}});
     const auto found = expect_both(g.finish(head(g, y)));
     EXPECT_EQ(found.heads, 4);
@@ -250,8 +245,8 @@ TEST(RemoveAttention, OfOnnxRuntime) {
     const auto x = g.input("x", {-1, kTokens, kWidth});
     const auto lengths = g.tensor(at::full({2}, 4, at::kInt)), longest = g.tensor(at::full({1}, 5, at::kInt));
     const auto y = g.node("com.microsoft.GroupQueryAttention",
-                          {projected(g, x, kWidth, kInner), projected(g, x, kWidth, kInner / 2),
-                           projected(g, x, kWidth, kInner / 2), "", "", lengths, longest},
+                          {g.projected(x, kWidth, kInner), g.projected(x, kWidth, kInner / 2),
+                           g.projected(x, kWidth, kInner / 2), "", "", lengths, longest},
                           {{"num_heads", kHeads}, {"kv_num_heads", int64_t{2}}});
     const auto found = expect_both(g.finish(head(g, y)));
     EXPECT_EQ(found.heads, 2);
@@ -263,10 +258,10 @@ TEST(RemoveAttention, OfOnnxRuntime) {
 TEST(RemoveMlp, PlainGatedAndOfExperts) {
   TestGraph g;
   const auto x = g.input("x", {-1, kTokens, kWidth});
-  auto y = g.node("MatMul", {g.node("Gelu", {projected(g, x, kWidth, 8)}), g.random({8, kWidth})});
-  const auto gate = projected(g, y, kWidth, 10), up = projected(g, y, kWidth, 10);
+  auto y = g.node("MatMul", {g.node("Gelu", {g.projected(x, kWidth, 8)}), g.random({8, kWidth})});
+  const auto gate = g.projected(y, kWidth, 10), up = g.projected(y, kWidth, 10);
   y = g.node("MatMul", {g.node("Mul", {g.node("Mul", {gate, g.node("Sigmoid", {gate})}), up}), g.random({10, kWidth})});
-  const auto both = g.node("Split", {projected(g, y, kWidth, 14), g.integers({7, 7})}, {{"axis", int64_t{2}}}, 2);
+  const auto both = g.node("Split", {g.projected(y, kWidth, 14), g.integers({7, 7})}, {{"axis", int64_t{2}}}, 2);
   y = g.node("MatMul", {g.node("Mul", {g.node("Gelu", {both[0]}), both[1]}), g.random({7, kWidth})});
   auto experts = g.node("Unsqueeze", {y, g.integers({1})});
   experts = g.node("Relu", {g.node("MatMul", {experts, g.random({3, kWidth, 9})})});
@@ -281,10 +276,10 @@ TEST(RemoveMlp, PlainGatedAndOfExperts) {
 // What RMS norms mix may go: it counts as zeros in the mean of the squares. What layer norms mix stays.
 TEST(RemoveStream, UnderRmsNorms) {
   TestGraph g;
-  auto x = projected(g, g.input("x", {-1, kTokens, kWidth}), kWidth, 8);
+  auto x = g.projected(g.input("x", {-1, kTokens, kWidth}), kWidth, 8);
   for (int i = 0; i < 2; ++i) {
     const auto y = g.node("RMSNormalization", {x, g.positive({8})}, {{"epsilon", 1e-2}});
-    x = g.node("Add", {x, g.node("MatMul", {g.node("Gelu", {projected(g, y, 8, 12)}), g.random({12, 8})})});
+    x = g.node("Add", {x, g.node("MatMul", {g.node("Gelu", {g.projected(y, 8, 12)}), g.random({12, 8})})});
   }
   x = g.node("RMSNormalization", {x, g.positive({1})});
   EXPECT_EQ(expect_both(g.finish(g.node("MatMul", {x, g.random({8, 3})}))).heads, 8 + 2 * 12);

@@ -54,6 +54,11 @@ class TestGraph {
                 {x, positive({channels}), random({channels}), random({channels}), positive({channels})});
   }
   std::string relu(const std::string& x) { return node("Relu", {x}); }
+  // As a transformer has it: MatMul and Add.
+  std::string projected(const std::string& x, int64_t in, int64_t out) {
+    return node("Add", {node("MatMul", {x, random({in, out})}), random({out})});
+  }
+  std::string number(double value) { return tensor(at::scalar_tensor(value, at::kDouble)); }
   std::string linear(const std::string& x, int64_t in, int64_t out) {
     return node("Gemm", {x, random({out, in}), random({out})}, {{"transB", int64_t{1}}});
   }
