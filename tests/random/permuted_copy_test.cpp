@@ -26,7 +26,7 @@ bool is_known(const std::string& reason) {
         "one channel covers a whole axis", "spreads it over other channels", "crosses two kinds of channels",
         "it is tied to a part that is not a channel", "picks from it by indices", "picks it alone",
         "picks from several of it", "copies or drops channels", "resizes along it", "reduces over it",
-        "multiplies it by what has no channels"})
+        "multiplies it by what has no channels", "its blocks are not known"})
     if (reason.find(part) != std::string::npos) return true;
   return false;
 }

@@ -106,12 +106,20 @@ Reordered in_random_order(const Graph& graph, uint64_t seed) {
     if (fixed.empty() && of_look[text] > 1) ++result.free;
     if (order.contains(id) && order.at(id) != id) ++result.moved;
   }
+  // By node and input: what several nodes read is reordered for each of them.
+  std::map<std::pair<size_t, size_t>, at::Tensor> uses;
   for (const bool in_parts : {false, true})
     for (const Slot& slot : exchange.map.slots) {
       if ((slot.parts > 1) != in_parts) continue;
-      at::Tensor& tensor = result.graph.tensors.at(slot.tensor);
+      at::Tensor& tensor = uses.try_emplace({slot.node, slot.input}, graph.tensor(slot.tensor)).first->second;
       tensor = reordered(tensor, slot, sources(exchange, slot, order));
     }
+  for (const auto& [use, tensor] : uses) {
+    std::string& name = result.graph.nodes[use.first].inputs[use.second];
+    name = fresh_name(result.graph, name);
+    result.graph.tensors[name] = tensor;
+  }
+  result.graph = remove_unused(std::move(result.graph));
   return result;
 }
 

@@ -180,10 +180,13 @@ bool has_repeated_letter(const std::string& term) {
 }
 
 void labels_einsum(LabelContext& context) {
+  if (context.for_exchange())
+    return context.freeze_inputs(
+        fmt::format("{} may lose channels, but its blocks are not known", describe(context.node)));
   std::vector<Shape> operands;
   for (const auto& type : context.inputs) operands.push_back(type.dims);
   Einsum e{context, letters_of(context.node, operands)};
-  bool simple = e.letters.terms.size() == 2 && !context.for_exchange();
+  bool simple = e.letters.terms.size() == 2;
   for (const std::string& term : e.letters.terms)
     simple = simple && term.find('.') == std::string::npos && !has_repeated_letter(term);
   for (size_t i = 0; simple && i < operands.size(); ++i)
