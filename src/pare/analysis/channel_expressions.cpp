@@ -19,13 +19,15 @@ namespace {
 
 using Kind = ExpressionKind;
 
-// How a node that makes channels of a weight does so: a linear layer, or one that looks rows up (Gather).
-LinearLayer maker_of(const Graph& graph, size_t n) {
+// How a node that makes channels of a weight does so: a linear layer, or one that looks rows up (Gather). Nothing of
+// others (Einsum, attention that holds its own projections), whose channels are no rows.
+std::optional<LinearLayer> maker_of(const Graph& graph, size_t n) {
   const Node& node = graph.nodes[n];
   for (const size_t weight : {size_t{0}, size_t{1}})
     if (node.has_input(weight) && graph.is_constant(node.inputs[weight]))
-      if (auto layer = linear_layer(node, weight, graph.tensor(node.inputs[weight]).dim())) return *layer;
-  return {.weight = 0, .out_axis = 1, .in_axis = 0, .value_axis = -1, .takes_bias = false};
+      if (auto layer = linear_layer(node, weight, graph.tensor(node.inputs[weight]).dim())) return layer;
+  if (node.inputs.empty() || !graph.is_constant(node.inputs[0])) return {};
+  return LinearLayer{.weight = 0, .out_axis = 1, .in_axis = 0, .value_axis = -1, .takes_bias = false};
 }
 
 class Propagation : private ExpressionState {
@@ -33,7 +35,8 @@ class Propagation : private ExpressionState {
   Propagation(const Graph& graph, const ChannelMap& map) : ExpressionState(graph, map) {
     for (const Slot& slot : map.slots) {
       if (slot.role != SlotRole::pass) layers_.insert(slot.node);
-      if (slot.role == SlotRole::producer && graph.tensor(slot.tensor).dim() >= 2) makers_.insert(slot.node);
+      if (slot.role == SlotRole::producer && graph.tensor(slot.tensor).dim() >= 2 && maker_of(graph, slot.node))
+        makers_.insert(slot.node);
     }
   }
 
@@ -73,7 +76,7 @@ class Propagation : private ExpressionState {
     const Node& node = graph.nodes[n];
     const Shape& dims = type(node.outputs[0])->dims;
     const auto rank = static_cast<int64_t>(dims.size());
-    const LinearLayer layer = maker_of(graph, n);
+    const LinearLayer layer = *maker_of(graph, n);
     const int64_t axis = (layer.value_axis + rank) % rank;
     const int64_t count = dims[static_cast<size_t>(axis)];
     const auto bias = biases(layer, node, count);
@@ -139,15 +142,16 @@ class Propagation : private ExpressionState {
 
   bool is_depthwise(size_t n) const {
     const Node& node = graph.nodes[n];
-    return kind_of(node) == OpKind::linear && !layers_.contains(n) && graph.is_constant(node.inputs[1]) &&
-           maker_of(graph, n).is_convolution();
+    if (kind_of(node) != OpKind::linear || layers_.contains(n) || !graph.is_constant(node.inputs[1])) return false;
+    const auto layer = maker_of(graph, n);
+    return layer && layer->is_convolution();
   }
 
   std::vector<Ids> filtered(size_t n) {
     const Node& node = graph.nodes[n];
     const int64_t count = type(node.outputs[0])->dims[1];
     const auto list = along_channels(node.inputs[0]);
-    const auto bias = biases(maker_of(graph, n), node, count);
+    const auto bias = biases(*maker_of(graph, n), node, count);
     if (!list || !bias) return {};
     const int64_t multiplier = count / static_cast<int64_t>(list->size());
     std::vector<ExpressionId> out;
@@ -237,7 +241,7 @@ ChannelExpressions channel_expressions(const Graph& graph, const ChannelMap& map
 
 at::Tensor weight_rows(const Graph& graph, const Expression& expression, const std::vector<int64_t>& places) {
   const Node& node = graph.nodes[expression.node];
-  const LinearLayer layer = maker_of(graph, expression.node);
+  const LinearLayer layer = maker_of(graph, expression.node).value();
   at::Tensor weight = graph.tensor(node.inputs[layer.weight]);
   if (expression.kind != ExpressionKind::depthwise) {
     if (layer.transposed && layer.groups > 1) {  // the other axis holds the inputs of all groups
