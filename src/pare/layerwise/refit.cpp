@@ -161,7 +161,7 @@ class Refit {
     const double least = lost ? 0 : options_.own_ridge;
     if (!lost) solve.ridge = options_.own_ridge;
     const Shape weight = weight_dims(original_, layer);
-    const bool weak = rows >= kPlenty * weight[2] * weight[3] && activated(layer);
+    const bool weak = lost && rows >= kPlenty * weight[2] * weight[3] && activated(layer);
     const double most = std::max(options_.activated_ridge, least);
     std::erase_if(solve.choices, [&](double rho) { return rho < least || (weak && rho > most); });
     return solve;

@@ -44,9 +44,10 @@ std::vector<GroupCut> cuts_of(const ChannelMap& map, const std::set<ChannelId>& 
 struct RefitOptions {
   SolveOptions solve;
   double own_ridge = 0.1;  // smallest ρ of layers that lost no channel but read something else; 0: those stay
-  // Largest ρ of layers that an activation follows, where there are ten rows and more for an unknown. What a ridge
-  // keeps from a layer is missing everywhere, what the noise of few samples adds differs from place to place and is
-  // averaged out on the way: the network wants less of a ridge than the layer's own error on other samples does.
+  // Largest ρ of layers that lost channels and that an activation follows, where there are ten rows and more for an
+  // unknown. What a ridge keeps from a layer is missing everywhere, what the noise of few samples adds differs from
+  // place to place and is averaged out on the way: the network wants less of a ridge than the layer's own error on
+  // other samples does.
   double activated_ridge = 1e-2;
   int64_t moments = moments_memory();  // bytes, of layers that are read at once
   LayerReaderOptions read;             // the ridge is chosen on the samples that it keeps apart
