@@ -171,11 +171,14 @@ LabelKind kind_of(const Samples& samples) {
   return label_kind(samples.labels(0, 1));
 }
 
-// Over a stream whose labels are of one kind.
-template <typename Scores>
-Evaluation evaluated(Scores scores, Samples some, const SampleStream& stream, int64_t at_once, Observer& observer) {
-  for (; some.size > 0; some = next_samples(stream, at_once)) scores.add(some, observer);
-  return scores.finish();
+// These and all that follow in the stream, at most so many in memory.
+void add_all(Samples some, const SampleStream& stream, int64_t at_once,
+             const std::function<void(const Samples&)>& add) {
+  while (some.size > 0) {
+    add(some);
+    some = {};  // before there are others
+    some = next_samples(stream, at_once);
+  }
 }
 
 }  // namespace
@@ -241,11 +244,14 @@ Evaluation evaluate(const std::vector<Graph>& models, const SampleStream& stream
                     Observer& observer) {
   PieceScores scores(models, options);
   Samples some = next_samples(stream, scores.at_once());
-  if (kind_of(some) == LabelKind::masks)
-    return evaluated(SegmentationScores(models, options), some, stream, scores.at_once(), observer);
-  if (kind_of(some) == LabelKind::boxes)
-    return evaluated(DetectionScores(models, options), some, stream, scores.at_once(), observer);
-  for (; some.size > 0; some = next_samples(stream, scores.at_once())) scores.add(some, 0, observer);
+  const LabelKind kind = kind_of(some);
+  const auto finished = [&](auto all) {
+    add_all(std::move(some), stream, scores.at_once(), [&](const Samples& next) { all.add(next, observer); });
+    return all.finish();
+  };
+  if (kind == LabelKind::masks) return finished(SegmentationScores(models, options));
+  if (kind == LabelKind::boxes) return finished(DetectionScores(models, options));
+  add_all(std::move(some), stream, scores.at_once(), [&](const Samples& next) { scores.add(next, 0, observer); });
   return scores.finish();
 }
 
