@@ -28,8 +28,8 @@ struct NamesOf<PruneScope> {
   static constexpr std::string_view names[] = {"auto", "uniform", "global", "allocate"};
 };
 
-// What goes of attention: whole heads, or as many dimensions of every head (those of queries with those of keys, those of
-// values with what is read of them).
+// What goes of attention: whole heads, or as many dimensions of every head (those of queries with those of keys, those
+// of values with what is read of them).
 enum class AttentionUnit { heads, dimensions };
 template <>
 struct NamesOf<AttentionUnit> {
@@ -75,7 +75,7 @@ struct PruneOptions {
   bool inner_only = false;
   AttentionUnit attention = AttentionUnit::heads;
   bool rotate = false;  // residual streams under norms into their principal components first, so that they can be cut
-  int64_t steps = 1;  // cut in this many steps; together they reach the widths that one would
+  int64_t steps = 1;    // cut in this many steps; together they reach the widths that one would
 
   // One of compensation_methods(); auto: calibrated with samples, without them synthetic where the network takes
   // pictures and no criterion of weights is named, else most-sim.

@@ -15,12 +15,12 @@ TEST(OneDnn, TransposedProductIsThatOfATen) {
     EXPECT_TRUE(at::allclose(own, expected, 1e-5, 1e-5));
   };
   expect_same(wide, other);
-  expect_same(wide.narrow(1, 3, 11), wide.slice(1, 5));                          // parts of longer rows
-  expect_same(at::randn({40, 50}).t(), other);                                   // columns that lie together
-  expect_same(wide.narrow(0, 2, 1), other.narrow(0, 2, 1));                      // one row
-  expect_same(at::ones({1}).expand({50, 3}), other);                             // rows of no memory
-  expect_same(wide.narrow(0, 0, 0), other.narrow(0, 0, 0));                      // none
-  expect_same(at::randn({1}).as_strided({1, 1}, {0, 1}), at::randn({1, 1}));     // a stride of nothing
+  expect_same(wide.narrow(1, 3, 11), wide.slice(1, 5));                       // parts of longer rows
+  expect_same(at::randn({40, 50}).t(), other);                                // columns that lie together
+  expect_same(wide.narrow(0, 2, 1), other.narrow(0, 2, 1));                   // one row
+  expect_same(at::ones({1}).expand({50, 3}), other);                          // rows of no memory
+  expect_same(wide.narrow(0, 0, 0), other.narrow(0, 0, 0));                   // none
+  expect_same(at::randn({1}).as_strided({1, 1}, {0, 1}), at::randn({1, 1}));  // a stride of nothing
 }
 
 }  // namespace

@@ -196,10 +196,11 @@ void throw_unknown_dataset(std::string_view data) {
   const char* kind = std::filesystem::is_directory(place, ignored) ? "folder"
                      : place.extension() == ".csv"                 ? "csv"
                                                                    : "";
-  throw Error(ErrorKind::usage, "data",
-              "unknown data set \"{}\"{}; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE, voc:DIR, segmentation:DIR, "
-              "coco:FILE and yolo:DIR",
-              data, *kind == 0 ? "" : fmt::format(" (did you mean {}:{}?)", kind, data), names);
+  throw Error(
+      ErrorKind::usage, "data",
+      "unknown data set \"{}\"{}; known are {}scenes, NAME:DIR, folder:DIR, csv:FILE, voc:DIR, segmentation:DIR, "
+      "coco:FILE and yolo:DIR",
+      data, *kind == 0 ? "" : fmt::format(" (did you mean {}:{}?)", kind, data), names);
 }
 
 }  // namespace pare

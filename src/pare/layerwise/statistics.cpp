@@ -85,7 +85,8 @@ std::map<size_t, ReaderStatistics> reader_statistics(const Graph& graph, const C
       for (const at::Tensor& own : rows_of_reader(graph, reader, values, first, options).unbind(0)) all.push_back(own);
     return all;
   };
-  std::vector<RowMoments> sums = value_moments(graph, read, samples, options.piece > 0 ? options.piece : piece_for(samples, 8), rows, observer);
+  std::vector<RowMoments> sums =
+      value_moments(graph, read, samples, options.piece > 0 ? options.piece : piece_for(samples, 8), rows, observer);
   std::map<size_t, ReaderStatistics> statistics;
   auto next = sums.begin();
   for (const auto& reader : readers) {

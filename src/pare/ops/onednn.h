@@ -1,6 +1,6 @@
-// Layers computed by oneDNN directly: weights packed once, the bias applied while the result is in registers, where ATen
-// packs anew at every call; and a matrix product, which has kernels here that its twin in BLAS may not have for this
-// processor. Forward only: no gradient.
+// Layers computed by oneDNN directly: weights packed once, the bias applied while the result is in registers, where
+// ATen packs anew at every call; and a matrix product, which has kernels here that its twin in BLAS may not have for
+// this processor. Forward only: no gradient.
 //
 // onednn.cpp is built where oneDNN's headers are, no_onednn.cpp otherwise: then no layer is available, and a product is
 // ATen's.

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "pare/analysis/cost.h"
-#include "pare/ops/labels.h"
 #include "pare/compensate/compensate.h"
 #include "pare/core/options.h"
 #include "pare/data/data_options.h"
 #include "pare/graph.h"
 #include "pare/metrics/evaluate.h"
+#include "pare/ops/labels.h"
 #include "pare/prune.h"  // IWYU pragma: export
 #include "pare/prune/budget.h"
 #include "pare/workflow/distill.h"
@@ -45,7 +45,7 @@ struct PruneJob : PruneOptions {
   std::optional<Dataset> measured_on(const Graph& graph) const;  // nothing where samples were given without labels
   BudgetOptions budget() const;                                  // Error{usage} unless exactly one budget is given
   ChannelUse use() const { return attention == AttentionUnit::heads ? ChannelUse::removal : ChannelUse::dimensions; }
-  PruneJob resolved(const Graph& graph) const;                   // with `auto` replaced by what it stands for
+  PruneJob resolved(const Graph& graph) const;  // with `auto` replaced by what it stands for
 };
 
 // Error{quality} when the accuracy falls by more than max_drop, or was no better than chance to begin with.
