@@ -6,20 +6,7 @@
 
 #include "pare/data/coco.h"
 #include "pare/data/yolo_boxes.h"
-#include "pare/error.h"
-
-namespace {
-
-template <typename Call>
-void read_or_refuse(Call call) {
-  try {
-    call();
-  } catch (const pare::Error& error) {
-    if (error.kind() != pare::ErrorKind::format) std::abort();
-  }
-}
-
-}  // namespace
+#include "read_or_refuse.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
